@@ -1,0 +1,45 @@
+# make install | check | test | demo | lock | clean. `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.stamp-install
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install check format schema test demo lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
+
+$(INSTALLED): requirements.lock requirements-build.lock pyproject.toml scripts/install.py scripts/nocommon.cmake
+	@$(PYTHON) scripts/install.py $(VENV)
+	@touch $@
+
+install: $(INSTALLED) ## create .venv from the lock files; compiles llama.cpp the first time
+
+check: install ## formatting, lint, types, import rules, generated pages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m ds4_lsp.protocol.schema --check
+
+format: install ## format the code, and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+schema: install ## write the generated pages under docs/
+	$(BIN)/python -m ds4_lsp.protocol.schema
+
+test: check ## everything: the checks and all tests (fetches the test models the first time)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+demo: install ## a session on a real model: make demo [MODEL=/path/x.gguf] [PROMPT="..."]
+	@$(BIN)/python -m ds4_lsp.cli.demo $(if $(MODEL),--model "$(MODEL)") $(if $(PROMPT),--prompt "$(PROMPT)")
+
+lock: ## resolve the dependencies anew into the lock files
+	PYTHON="$(PYTHON)" scripts/lock.sh
+
+clean: ## remove what was built here; compiled wheels and models stay in the user's cache
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""One turn: rounds, queue, interruption. Asks, never draws."""

@@ -1,0 +1,268 @@
+"""One session as compaction sees it: its surface in tokens, its log, and the engine."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.services import Services
+from ds4_lsp.agent.transcript import Transcript
+from ds4_lsp.chat import render
+from ds4_lsp.compaction import Item, OnSummary, Speeds, Summary, SummaryRequest
+from ds4_lsp.dsml.syntax import SUMMARY_STOPS
+from ds4_lsp.ports import Cancel, GenerateRequest, OnProgress, Segment
+from ds4_lsp.protocol.commands import Usage
+from ds4_lsp.protocol.errors import EngineDied
+from ds4_lsp.protocol.settings import CompactionSettings
+from ds4_lsp.session.events import Event
+
+COUNTS_KEPT = 64
+
+
+class CompactionHost:
+    """Implements ``compaction.Host``. :meth:`refresh` must have run since the surface last changed from outside."""
+
+    def __init__(self, services: Services, runtime: Runtime) -> None:
+        self._services = services
+        self._runtime = runtime
+        self._counted: OrderedDict[str, list[int]] = OrderedDict()
+        self._frame: tuple[list[int], list[int]] = ([], [])
+        self._opening = 0
+        self._sizes: dict[int, int] = {}
+
+    async def refresh(self) -> Transcript:
+        """Tokenise whatever was not yet, so that everything else can be answered without waiting."""
+        transcript = await self._services.transcript(self._runtime)
+        frames = transcript.frames
+        # A checkpoint is always the first node, which some models frame together with the system prompt.
+        before = "" if frames.merges_system else frames.user.before
+        self._frame = (
+            await transcript.engine.tokenize([Segment(before, special=True)] if before else []),
+            await transcript.engine.tokenize([Segment(frames.user.after, special=True)] if frames.user.after else []),
+        )
+        opening, _thinking = await transcript.assistant_open(False)
+        self._opening = len(opening)
+        self._sizes = {
+            event.seq: len(await transcript.node(event, first=position == 0))
+            for position, event in enumerate(self._runtime.session.surface.events)
+        }
+        return transcript
+
+    # --- facts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> CompactionSettings:
+        return self._services.settings().compaction
+
+    @property
+    def context(self) -> int:
+        info = self._services.engine.info
+        if info is None:
+            raise EngineDied("The engine is not running. Send the prompt again to start it.")
+        return info.context_size
+
+    @property
+    def model(self) -> str:
+        info = self._services.engine.info
+        return info.name if info else ""
+
+    @property
+    def turn(self) -> int:
+        return self._runtime.turn
+
+    @property
+    def prefix_tokens(self) -> int:
+        return len(self._runtime.transcript.system) if self._runtime.transcript else 0
+
+    @property
+    def frame_tokens(self) -> int:
+        return len(self._frame[0]) + len(self._frame[1]) + self._opening
+
+    @property
+    def speeds(self) -> Speeds:
+        return Speeds(self._services.meter.prefill_speed, self._services.meter.decode_speed)
+
+    @property
+    def revision(self) -> int:
+        return int(self._runtime.session.surface.revision)
+
+    def surface(self) -> Sequence[Item]:
+        return [
+            _item(position, event, self._sizes[event.seq])
+            for position, event in enumerate(self._runtime.session.surface.events)
+        ]
+
+    def events(self) -> Iterable[Event]:
+        return self._runtime.session.events()
+
+    # --- the log --------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        type: str,
+        data: dict[str, Any],
+        *,
+        surface_op: dict[str, Any] | None = None,
+        sources: Sequence[int] = (),
+    ) -> Event:
+        shadowed = self._shadowed(surface_op)
+        event = self._runtime.session.append(type, data, surface_op=surface_op, sources=sources)
+        if surface_op is not None:
+            self._size_of_new(event, shadowed)
+        if shadowed and self._runtime.transcript is not None:
+            self._runtime.transcript.forget([old.seq for old in shadowed])
+        return event
+
+    def sync(self) -> None:
+        self._runtime.session.sync()
+
+    def _shadowed(self, surface_op: dict[str, Any] | None) -> list[Event]:
+        if surface_op is None or surface_op["op"] != "replace":
+            return []
+        return self._runtime.session.surface.events[surface_op["start"] : surface_op["end"] + 1]
+
+    def _size_of_new(self, event: Event, shadowed: list[Event]) -> None:
+        """The new node's tokens, from what was counted while it was made: nothing may be asked of the engine here."""
+        text = self._counted.get(event.data["text"])
+        if event.type == "user/message" and text is not None and self._runtime.transcript is not None:
+            tokens = self._frame[0] + text + self._frame[1]
+            self._runtime.transcript.put(event.seq, tokens)
+            self._sizes[event.seq] = len(tokens)
+            return
+        old = shadowed[0] if shadowed else None
+        shorter = len(text) if text is not None else len(event.data["text"]) // 3
+        longer = self._counted.get(old.data["text"]) if old else None
+        frame = self._sizes[old.seq] - len(longer) if old and longer is not None else 16
+        self._sizes[event.seq] = shorter + max(0, frame)
+
+    # --- the engine -----------------------------------------------------------------------------------------------
+
+    async def count(self, text: str) -> int:
+        if text not in self._counted:
+            transcript = await self._services.transcript(self._runtime)
+            self._counted[text] = await transcript.engine.tokenize(render.plain(transcript.frames, text))
+            if len(self._counted) > COUNTS_KEPT:
+                self._counted.popitem(last=False)
+        self._counted.move_to_end(text)
+        return len(self._counted[text])
+
+    async def summarise(self, request: SummaryRequest, cancel: Cancel, on_text: OnSummary) -> Summary:
+        services, engine = self._services, self._services.engine
+        transcript = await services.transcript(self._runtime)
+        live = await transcript.tokens(self._runtime.session.surface)
+        tokens = live if request.live else await self._part(transcript, request)
+        asked = await engine.tokenize(render.user(transcript.frames, request.text))
+        opening, _thinking = await transcript.assistant_open(False)
+        count = 0
+
+        def on_tokens(ids: Sequence[int], text: str) -> None:
+            nonlocal count
+            count += len(ids)
+            services.trace.record("summary tokens", ids=list(ids), text=text)
+            on_text(count, text)
+
+        try:
+            generated = await engine.generate(
+                GenerateRequest(
+                    [*tokens, *asked, *opening],
+                    max_tokens=request.max_tokens,
+                    stops=SUMMARY_STOPS,
+                    stop_texts=transcript.frames.stop_texts,
+                    forced=services.script.next("summary"),
+                ),
+                on_progress=services.meter.prefilled,
+                on_tokens=on_tokens,
+                cancel=cancel,
+            )
+        except EngineDied:
+            raise
+        except BaseException:
+            await self._roll_back(live, transcript.info.truncatable or request.live)
+            raise
+        await self._roll_back(live, transcript.info.truncatable or request.live)
+        services.trace.record(
+            "summarise",
+            sessionId=self._runtime.id,
+            transcript=len(tokens),
+            request=len(asked) + len(opening),
+            evaluated=generated.prefill.evaluated,
+            cached=generated.prefill.cached,
+            held=len(engine.kv),
+        )
+        usage = Usage(
+            prompt_tokens=generated.prefill.evaluated,
+            cached_tokens=generated.prefill.cached,
+            completion_tokens=len(generated.tokens),
+            prompt_seconds=generated.prefill.seconds,
+            completion_seconds=generated.seconds,
+        )
+        return Summary(generated.text, len(generated.tokens), generated.reason, usage.model_dump(by_alias=True))
+
+    async def _part(self, transcript: Transcript, request: SummaryRequest) -> list[int]:
+        tokens = list(transcript.system)
+        if request.before:
+            tokens += await transcript.engine.tokenize(render.user(transcript.frames, request.before))
+        for position, event in enumerate(self._runtime.session.surface.events):
+            if request.start <= position < request.stop:
+                tokens += await transcript.node(event, first=position == 0)
+        return tokens
+
+    async def _roll_back(self, live: list[int], cheap: bool) -> None:
+        """Cut the request and its answer off again. Evaluates nothing."""
+        kv = self._services.engine.kv
+        shared = common_prefix(kv, live)
+        if cheap and shared < len(kv):
+            await self._services.engine.sync(live[:shared], on_progress=lambda _done, _total: None, cancel=Cancel())
+
+    async def rebuild(self, cancel: Cancel, on_progress: OnProgress) -> None:
+        transcript = await self._services.transcript(self._runtime)
+        tokens = await transcript.tokens(self._runtime.session.surface)
+        self._services.meter.used = len(tokens)
+        synced = await self._services.engine.sync(tokens, on_progress=on_progress, cancel=cancel)
+        self._services.trace.record(
+            "rebuild",
+            sessionId=self._runtime.id,
+            transcript=len(tokens),
+            system=len(transcript.system),
+            evaluated=synced.evaluated,
+            cached=synced.cached,
+        )
+
+    # --- the user -------------------------------------------------------------------------------------------------
+
+    def emit(self, kind: str, *, seq: int | None = None, **data: Any) -> None:
+        self._services.emit(self._runtime, kind, seq=seq, **data)
+
+    def progress(self, message: str, *, done: int = 0, total: int = 0) -> None:
+        self._services.listener.progress("compaction", "COMPACTING", done=done, total=total, message=message)
+
+    def progress_end(self, message: str) -> None:
+        self._services.listener.progress_end("compaction", message)
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """Length of the longest common prefix."""
+    if list(a[: len(b)]) == list(b[: len(a)]):
+        return min(len(a), len(b))
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if list(a[low:middle]) == list(b[low:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _item(position: int, event: Event, tokens: int) -> Item:
+    data = event.data
+    if event.type == "assistant/message":
+        calls = frozenset(call["callId"] for call in data["calls"])
+        return Item(event.seq, position, "assistant", "reply", tokens, data["text"], calls)
+    if event.type == "tool/result":
+        return Item(
+            event.seq, position, "tool", "result", tokens, data["text"], result_for=data["callId"], name=data["name"]
+        )
+    return Item(event.seq, position, "user", data.get("kind", "prompt"), tokens, data["text"])

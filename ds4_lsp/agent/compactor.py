@@ -1,0 +1,244 @@
+"""When a session compacts: before a prompt, between rounds, for a result that does not fit, or when asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ds4_lsp.agent.compaction_host import CompactionHost
+from ds4_lsp.agent.kv import Snapshots
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.services import Services
+from ds4_lsp.chat import render
+from ds4_lsp.compaction import (
+    Compacted,
+    Compactions,
+    Facts,
+    Failed,
+    Nothing,
+    Outcome,
+    Pruned,
+    Trigger,
+    jobs_notice,
+    request_tokens,
+    triggers,
+)
+from ds4_lsp.ports import Cancel
+from ds4_lsp.protocol.commands import CompactResult
+from ds4_lsp.tools.base import ToolResult
+
+
+@dataclass(eq=False)
+class Request:
+    """A ``ds4.compact`` that waits for a safe point. Several that wait for the same session are one."""
+
+    instructions: str | None
+    cancel: Cancel
+    done: asyncio.Future[CompactResult]
+
+
+class Compactor:
+    """Drives one :class:`Compactions` per open session."""
+
+    def __init__(self, services: Services, snapshots: Snapshots) -> None:
+        self._services = services
+        self._snapshots = snapshots
+        self._running: Compactions | None = None
+        self._stop: tuple[str, Cancel] | None = None
+        """Session and cancel of the compaction that runs."""
+        self._requests: dict[str, Request] = {}
+
+    # --- manual ---------------------------------------------------------------------------------------------------
+
+    def request(self, runtime: Runtime, instructions: str | None, cancel: Cancel) -> Request:
+        """Ask for a compaction at the next safe point, or join the one that waits or runs already."""
+        request = self._requests.get(runtime.id)
+        if request is None:
+            done: asyncio.Future[CompactResult] = asyncio.get_running_loop().create_future()
+            # A failure nobody waits for any more is in the log and in the session's events.
+            done.add_done_callback(lambda future: future.cancelled() or future.exception())
+            request = Request(instructions, cancel, done)
+            self._requests[runtime.id] = request
+            if self._stop is not None and self._stop[0] == runtime.id:
+                cancel.on_set(self._stop[1].set)
+        return request
+
+    def waiting(self, runtime: Runtime) -> Request | None:
+        return self._requests.get(runtime.id)
+
+    def refuse(self, runtime: Runtime, error: Exception) -> None:
+        """What waits cannot be done at all."""
+        self._answer(runtime, lambda done: done.set_exception(error))
+
+    def _answer(self, runtime: Runtime, answer: Callable[[asyncio.Future[CompactResult]], object]) -> None:
+        request = self._requests.pop(runtime.id, None)
+        if request is not None and not request.done.done():
+            answer(request.done)
+
+    async def serve(self, runtime: Runtime) -> None:
+        """Run the compaction that was asked for, if any. Never raises: who asked is told."""
+        request = self._requests.get(runtime.id)
+        if request is None or request.done.done():
+            return
+        # Who stops the turn stops the compaction that it is held up by.
+        forget = None if runtime.cancel is None else runtime.cancel.on_set(request.cancel.set)
+        with suppress(Exception):
+            await self._run(runtime, "manual", cancel=request.cancel)
+        if forget is not None:
+            forget()
+
+    def cancel_running(self) -> bool:
+        """Cancel the compaction that runs, and nothing else."""
+        return self._running is not None and self._running.cancel()
+
+    # --- automatic ------------------------------------------------------------------------------------------------
+
+    async def soft(self, runtime: Runtime, coming: int = 0) -> None:
+        """Before a request that adds ``coming`` tokens to the transcript: compact where it would come too near to the
+        context. Also the safe point for a compaction that was asked for."""
+        await self.serve(runtime)
+        if not self._services.settings().compaction.auto:
+            return
+        host, compactions = self._of(runtime)
+        transcript = await host.refresh()
+        needed = len(await transcript.tokens(runtime.session.surface)) + coming
+        decision = compactions.soft(needed)
+        if decision.message:
+            self._services.listener.message("warning", f"DS4: {decision.message}")
+            self._services.emit(runtime, "notice", text=decision.message)
+        if decision.action == "compact":
+            outcome = await self._run(runtime, "soft", cancel=self._linked(runtime), needed=needed)
+            if isinstance(outcome, Failed) and outcome.cancelled and not _cancelled(runtime):
+                compactions.declined()
+            _raise_engine_failure(outcome)
+
+    async def relieve(self, runtime: Runtime, trigger: Trigger, needed: int | None = None) -> bool:
+        """Compact because there is no other way on; whether it freed anything. ``needed``: tokens of the request that
+        does not fit, where more than the transcript."""
+        if not self._services.settings().compaction.auto:
+            return False
+        outcome = await self._run(runtime, trigger, cancel=self._linked(runtime), needed=needed)
+        _raise_engine_failure(outcome)
+        return isinstance(outcome, Compacted | Pruned)
+
+    async def fit(self, runtime: Runtime, call_id: str, name: str, result: ToolResult) -> ToolResult:
+        """``result`` if it fits the context, after one compaction where needed; else a tool error with both sizes."""
+        host, compactions = self._of(runtime)
+        transcript = await host.refresh()
+        size = await transcript.measure(render.tool_result(transcript.frames, call_id, name, result.ok, result.text))
+        limits = compactions.limits
+        used = len(await transcript.tokens(runtime.session.surface))
+        if triggers.hard_fits(used + size, limits):
+            return result
+        if await self.relieve(runtime, "hard", used + size):
+            used = len(await transcript.tokens(runtime.session.surface))
+            if triggers.hard_fits(used + size, limits):
+                return result
+        return ToolResult(triggers.too_large(name, size, used, limits), ok=False, data=result.data)
+
+    async def full(self, runtime: Runtime) -> bool:
+        """Whether not even one token of a reply may be generated before something is freed."""
+        transcript = await self._services.transcript(runtime)
+        opening, _thinking = await transcript.assistant_open(self._services.settings().thinking == "on")
+        used = len(await transcript.tokens(runtime.session.surface)) + len(opening)
+        return await self.budget(runtime, used) <= 0
+
+    async def budget(self, runtime: Runtime, transcript: int) -> int:
+        """Most tokens that a reply may have on a transcript of ``transcript`` tokens."""
+        host, compactions = self._of(runtime)
+        if not self._services.settings().compaction.auto:
+            return max(0, host.context - transcript - 1)
+        await host.refresh()
+        return triggers.generation_room(transcript, compactions.limits, await request_tokens(host))
+
+    def least_answer(self, runtime: Runtime) -> int:
+        return self._of(runtime)[1].limits.answer_room
+
+    # --- one compaction -------------------------------------------------------------------------------------------
+
+    async def _run(
+        self,
+        runtime: Runtime,
+        trigger: Trigger,
+        *,
+        cancel: Cancel,
+        needed: int | None = None,
+    ) -> Outcome:
+        """Whoever asked for a compaction, before or while this one runs, gets its outcome: also of an automatic one."""
+        host, compactions = self._of(runtime)
+        asked = self._requests.get(runtime.id)
+        before = self._services.meter.state
+        self._services.enter(runtime, "compacting")
+        self._running, self._stop = compactions, (runtime.id, cancel)
+        if asked is not None and asked.cancel is not cancel:
+            asked.cancel.on_set(cancel.set)
+        try:
+            await host.refresh()
+            outcome = await compactions.run(
+                trigger, cancel=cancel, instructions=asked.instructions if asked else None, needed=needed
+            )
+            self._answer(runtime, lambda done: done.set_result(_result(outcome)))
+        except asyncio.CancelledError:
+            self._answer(runtime, lambda done: done.cancel())
+            raise
+        except Exception as error:
+            self.refuse(runtime, error)
+            raise
+        finally:
+            self._running = self._stop = None
+            self._services.enter(runtime, before)
+        if isinstance(outcome, Compacted):
+            self._report_jobs(runtime)
+            if outcome.rebuild_error is None:
+                self._snapshots.note_compaction(runtime)
+        return outcome
+
+    def _of(self, runtime: Runtime) -> tuple[CompactionHost, Compactions]:
+        if runtime.compaction is None:
+            host = CompactionHost(self._services, runtime)
+            runtime.compaction = (host, Compactions(host))
+        return runtime.compaction
+
+    @staticmethod
+    def _report_jobs(runtime: Runtime) -> None:
+        facts = Facts()
+        for event in runtime.session.events():
+            facts.apply(event)
+        notice = jobs_notice(facts)
+        if notice:
+            runtime.notices.append(notice)
+
+    @staticmethod
+    def _linked(runtime: Runtime) -> Cancel:
+        """A cancel of its own that follows the turn's: cancelling the compaction alone lets the turn go on."""
+        own = Cancel()
+        if runtime.cancel is not None:
+            runtime.cancel.on_set(own.set)
+        return own
+
+
+def _cancelled(runtime: Runtime) -> bool:
+    return runtime.cancel is not None and runtime.cancel.is_set
+
+
+def _raise_engine_failure(outcome: Outcome) -> None:
+    if isinstance(outcome, Compacted | Pruned) and outcome.rebuild_error is not None:
+        raise outcome.rebuild_error
+
+
+def _result(outcome: Outcome) -> CompactResult:
+    match outcome:
+        case Compacted(result=result):
+            return CompactResult(compacted=True, **result.model_dump())
+        case Pruned(before_tokens=before, after_tokens=after):
+            return CompactResult(
+                compacted=False,
+                reason=f"tool results were shortened instead: {before} → {after} tokens",
+                before_tokens=before,
+                after_tokens=after,
+                trigger="manual",
+            )
+        case Failed(reason=reason) | Nothing(reason=reason):
+            return CompactResult(compacted=False, reason=reason)

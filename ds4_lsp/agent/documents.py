@@ -1,0 +1,41 @@
+"""``ds4:`` documents: a session's transcript, and a checkpoint's summary beside what it shadows. Reads only.
+
+``ds4:/session/ID`` and ``ds4:/session/ID/checkpoint/SEQ`` (the seq of the ``compact/summary`` event).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ds4_lsp.dsml.events import Text
+from ds4_lsp.dsml.parser import StreamParser
+from ds4_lsp.protocol.errors import NotFound
+from ds4_lsp.session import history
+
+if TYPE_CHECKING:
+    from ds4_lsp.agent.sessions import Sessions
+
+_SESSION = re.compile(r"ds4:/*session/([^/?#]+?)(?:\.md)?(?:/checkpoint/(\d+)(?:\.md)?)?$")
+
+
+def plain_text(raw: str, thinking: bool) -> str:
+    """An assistant message as the user read it: without thinking and calls."""
+    parser = StreamParser({}, thinking=thinking)
+    events = [*parser.feed(raw), *parser.finish()]
+    return "".join(event.delta for event in events if isinstance(event, Text)).strip()
+
+
+def render(sessions: Sessions, uri: str) -> str:
+    """Raises ``NotFound`` for a URI that names nothing."""
+    match = _SESSION.match(uri)
+    if match is None:
+        raise NotFound(f"{uri} is no ds4 document. Use ds4:/session/ID or ds4:/session/ID/checkpoint/SEQ.")
+    identity, checkpoint = match.groups()
+    events = sessions.reading(identity)
+    if checkpoint is None:
+        return history.export_markdown(events(), clean=plain_text)
+    text = history.checkpoint_markdown(events(), int(checkpoint), clean=plain_text)
+    if text is None:
+        raise NotFound(f"{uri}: the session has no checkpoint with seq {checkpoint}.")
+    return text

@@ -1,0 +1,133 @@
+"""KV snapshots: so that what was evaluated once is not evaluated again after a restart or a switch.
+
+A snapshot is an optimisation. Whatever is wrong with one is logged and costs a prefill, never a turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from ds4_lsp.agent.compaction_host import common_prefix
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.services import Services
+from ds4_lsp.ports import Cancel
+from ds4_lsp.protocol.errors import Ds4Error, EngineDied, StorageFailed
+from ds4_lsp.session import store
+from ds4_lsp.session.snapshots import Snapshots as Files
+
+log = logging.getLogger(__name__)
+
+LEAST_GAIN = 64
+"""Tokens that a snapshot must spare to be worth reading."""
+
+
+class Snapshots:
+    """Restores before a session's first use of the engine, and writes between turns. Runs with the engine free."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._wanted: set[str] = set()
+
+    @property
+    def _files(self) -> Files:
+        directory = self._services.settings().sessions.directory
+        return Files(Path(directory).expanduser() if directory else store.default_base())
+
+    @property
+    def enabled(self) -> bool:
+        return self._services.settings().sessions.snapshots
+
+    async def prepare(self, runtime: Runtime, cancel: Cancel) -> None:
+        """Bring the KV as near to the session's transcript as it gets without evaluating what will be sent anyway.
+
+        Returns early when cancelled. Errors: ``EngineDied``.
+        """
+        services = self._services
+        transcript = await services.transcript(runtime)
+        tokens = await transcript.tokens(runtime.session.surface)
+        services.meter.used = len(tokens)
+        if transcript.retokenised:
+            log.warning("%d replies were sampled by another model: tokenised anew", transcript.retokenised)
+            transcript.retokenised = 0
+        if self.enabled:
+            await self._restore(runtime, tokens)
+        await self._system(runtime, transcript.system[: transcript.shared], cancel)
+
+    def note_compaction(self, runtime: Runtime) -> None:
+        """The session's snapshot is of another transcript now; a new one is written after the turn."""
+        self._wanted.add(runtime.id)
+
+    async def after_turn(self, runtime: Runtime) -> None:
+        if runtime.id in self._wanted:
+            self._wanted.discard(runtime.id)
+            await self.save(runtime)
+
+    async def save(self, runtime: Runtime) -> bool:
+        """Write what the KV holds of the session's transcript; False when there is nothing of it or it failed."""
+        engine = self._services.engine
+        if not self.enabled or engine.info is None or runtime.transcript is None:
+            return False
+        tokens = await runtime.transcript.tokens(runtime.session.surface)
+        kv = list(engine.kv)
+        if not kv or common_prefix(kv, tokens) < len(kv):
+            return False
+        files = self._files
+        try:
+            path = files.session(runtime.session.kv_dir, engine.info.fingerprint, kv)
+            if not path.exists():
+                await engine.save(path)
+            files.written(path)
+        except (Ds4Error, OSError) as error:
+            log.warning("no KV snapshot of session %s: %s", runtime.id, error)
+            return False
+        return True
+
+    async def _restore(self, runtime: Runtime, tokens: list[int]) -> None:
+        services, engine = self._services, self._services.engine
+        info = engine.info
+        assert info is not None
+        shared = common_prefix(engine.kv, tokens)
+        files = self._files
+        try:
+            found = [
+                files.find(runtime.session.kv_dir, info.fingerprint, tokens),
+                files.find(files.sysprompts, info.fingerprint, tokens),
+            ]
+        except StorageFailed as error:
+            log.warning("KV snapshots cannot be used: %s", error)
+            return
+        best = max((one for one in found if one is not None), key=lambda one: one.tokens, default=None)
+        if best is None or best.tokens < shared + LEAST_GAIN:
+            return
+        services.listener.progress("restore", "Restoring the session", message=f"{best.tokens} tokens")
+        try:
+            restored = await engine.restore(best.path, tokens[: best.tokens])
+        finally:
+            services.listener.progress_end("restore")
+        if restored:
+            files.used(best.path)
+            log.info("restored %d of %d tokens from a snapshot", best.tokens, len(tokens))
+        else:
+            log.warning("the KV snapshot %s cannot be used: it is removed, and its tokens are evaluated", best.path)
+            files.discard(best.path)
+
+    async def _system(self, runtime: Runtime, system: list[int], cancel: Cancel) -> None:
+        """Evaluate the system prompt by itself once, so that its snapshot serves every later session."""
+        services, engine = self._services, self._services.engine
+        if common_prefix(engine.kv, system) == len(system):
+            return
+        services.enter(runtime, "prefill")
+        synced = await engine.sync(system, on_progress=services.meter.prefilled, cancel=cancel)
+        if synced.cancelled or not self.enabled or engine.info is None:
+            return
+        files = self._files
+        try:
+            path = files.sysprompt(engine.info.fingerprint, system)
+            if not path.exists():
+                await engine.save(path)
+            files.written(path)
+        except EngineDied:
+            raise
+        except (Ds4Error, OSError) as error:
+            log.warning("no KV snapshot of the system prompt: %s", error)

@@ -1,0 +1,125 @@
+"""Which model is loaded, and the loading of one: in the background, once, cancellable."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ds4_lsp.chat.frames import Frames, derive
+from ds4_lsp.ports import Cancel, Engine, Listener, ModelInfo
+from ds4_lsp.protocol.errors import Cancelled, Ds4Error, NoModel
+from ds4_lsp.protocol.settings import ModelSettings
+
+log = logging.getLogger(__name__)
+
+NO_MODEL = (
+    "No model is set. Put the path of a GGUF file into the setting ds4.model.path or the environment variable "
+    "DS4_MODEL, or fetch a small one with `ds4-lsp model fetch qwen2.5-coder-1.5b`."
+)
+
+
+@dataclass
+class ModelHost:
+    """Loads the configured model into the engine when it is needed. Owned by the worker."""
+
+    engine: Engine
+    listener: Listener
+    settings: Callable[[], ModelSettings]
+    context_is_default: Callable[[], bool]
+    on_state: Callable[[], None]
+    frames: Frames | None = None
+    error: str | None = None
+    loading: Cancel | None = None
+    override: str | None = None
+    """A path given by ``ds4.loadModel``; it wins over the setting until the server ends."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def path(self) -> str | None:
+        return self.override or self.settings().path
+
+    @property
+    def info(self) -> ModelInfo | None:
+        return self.engine.info
+
+    def describe(self) -> dict[str, Any] | None:
+        """The loaded model in ``ds4.status``."""
+        info = self.engine.info
+        if info is None:
+            return None
+        return {
+            "name": info.name,
+            "path": info.path,
+            "architecture": info.architecture,
+            "size": info.size,
+            "contextSize": info.context_size,
+            "trainedContext": info.trained_context,
+            "gpu": info.gpu,
+            "devices": list(info.devices),
+            "frames": self.frames.source if self.frames else None,
+        }
+
+    async def ensure(self, cancel: Cancel) -> ModelInfo:
+        """The loaded model; loads it first where that is needed. Waits for a load that is under way."""
+        if self.engine.info is not None and self.frames is not None:
+            return self.engine.info
+        async with self._lock:
+            if self.engine.info is not None and self.frames is not None:
+                return self.engine.info
+            return await self._load(cancel)
+
+    async def reload(self, path: str | None, cancel: Cancel) -> ModelInfo:
+        """Load ``path`` (or the configured model again) in place of what is loaded."""
+        async with self._lock:
+            if path is not None:
+                self.override = path
+            await self._unload()
+            return await self._load(cancel)
+
+    async def unload(self) -> None:
+        async with self._lock:
+            await self._unload()
+
+    async def _unload(self) -> None:
+        self.frames = None
+        await self.engine.unload()
+        self.on_state()
+
+    async def _load(self, cancel: Cancel) -> ModelInfo:
+        path = self.path
+        if path is None:
+            raise NoModel(NO_MODEL)
+        settings = self.settings().model_copy(update={"path": path})
+        self.loading, self.error = Cancel(), None
+        forget = cancel.on_set(self.loading.set)
+        self.on_state()
+        name = path.rsplit("/", 1)[-1]
+        try:
+            info = await self.engine.load(
+                settings,
+                context_is_default=self.context_is_default(),
+                on_progress=lambda done, total: self.listener.progress(
+                    "load", "Loading model", done=done, total=total, message=name
+                ),
+                cancel=self.loading,
+            )
+            self.frames = await asyncio.to_thread(derive, info)
+        except Cancelled:
+            self.error = "Loading the model was cancelled."
+            raise
+        except Ds4Error as error:
+            self.error = error.message
+            raise
+        finally:
+            self.loading = None
+            forget()
+            self.listener.progress_end("load", self.error or "loaded")
+            self.on_state()
+        for note in (*self.engine.notes, self.frames.warning):
+            if note:
+                self.listener.message("warning", f"DS4: {note}")
+        log.info("model %s: frames from %s", info.name, self.frames.source)
+        return info

@@ -1,0 +1,86 @@
+"""One generation as it arrives: tokens to the log's shape, text through the DSML parser to events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ds4_lsp.dsml import events as dsml
+from ds4_lsp.dsml.parser import StreamParser
+from ds4_lsp.ports import ToolSpec
+
+Emit = Callable[..., None]
+
+
+@dataclass
+class ReplyCall:
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    error: str | None
+
+    def wire(self) -> dict[str, Any]:
+        shape: dict[str, Any] = {"callId": self.call_id, "name": self.name, "arguments": self.arguments}
+        return shape if self.error is None else shape | {"error": self.error}
+
+
+@dataclass
+class Reply:
+    """Collects one reply. ``emit(kind, **fields)`` tells the user; ``next_call_id`` numbers the calls."""
+
+    specs: Sequence[ToolSpec]
+    thinking: bool
+    emit: Emit
+    next_call_id: Callable[[], str]
+    tokens: list[int] = field(default_factory=list)
+    raw: list[str] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    calls: list[ReplyCall] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    """What the model is told of syntax that was not run."""
+    _ids: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._parser = StreamParser({spec.name: spec for spec in self.specs}, thinking=self.thinking)
+
+    def feed(self, ids: Sequence[int], text: str) -> None:
+        self.tokens += ids
+        if text:
+            self.raw.append(text)
+            for event in self._parser.feed(text):
+                self._take(event)
+
+    def finish(self) -> None:
+        for event in self._parser.finish():
+            self._take(event)
+
+    @property
+    def raw_text(self) -> str:
+        return "".join(self.raw)
+
+    @property
+    def visible(self) -> str:
+        """What the user reads: no thinking, no calls."""
+        return "".join(self.text).strip()
+
+    def _take(self, event: dsml.ParserEvent) -> None:
+        match event:
+            case dsml.Text(delta):
+                self.text.append(delta)
+                self.emit("text", delta=delta)
+            case dsml.Thinking(delta):
+                self.emit("thinking", delta=delta)
+            case dsml.ToolStart(index, name):
+                self._ids[index] = self.next_call_id()
+                self.emit("tool.start", callId=self._ids[index], name=name)
+            case dsml.ParameterDelta(index, name, parameter, delta):
+                self.emit("tool.delta", callId=self._ids[index], name=name, parameter=parameter, delta=delta)
+            case dsml.ToolCall(index, name, arguments, error):
+                call = ReplyCall(self._ids.get(index) or self.next_call_id(), name, arguments, error)
+                self.calls.append(call)
+                self.emit("tool.call", callId=call.call_id, name=name, arguments=arguments)
+            case dsml.Malformed(message) | dsml.DroppedCall(message):
+                self.complaints.append(message)
+            case _:
+                return

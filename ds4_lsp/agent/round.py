@@ -1,0 +1,142 @@
+"""One round: sync the KV, sample a reply, append it to the log as it was sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ds4_lsp.agent.compaction_host import common_prefix
+from ds4_lsp.agent.compactor import Compactor
+from ds4_lsp.agent.reply import Reply
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.services import Services
+from ds4_lsp.agent.transcript import Transcript, tokenizer_name
+from ds4_lsp.dsml.grammar import grammar
+from ds4_lsp.dsml.syntax import CALLS_STOP, TOOL_CALLS_OPEN, thinking_quiet
+from ds4_lsp.ports import Generated, GenerateRequest, Sampling, ToolSpec
+from ds4_lsp.protocol.errors import Ds4Error
+from ds4_lsp.protocol.settings import Settings
+
+if TYPE_CHECKING:
+    from ds4_lsp.agent.turn import Outcome
+
+
+def sampling(settings: Settings) -> Sampling:
+    chosen = settings.sampling
+    return Sampling(chosen.temperature, chosen.top_p, chosen.min_p, chosen.seed)
+
+
+class RoundRunner:
+    """Asks the engine for one reply at a time."""
+
+    def __init__(self, services: Services, compactor: Compactor) -> None:
+        self._services = services
+        self._compactor = compactor
+
+    async def run(self, runtime: Runtime, outcome: Outcome) -> tuple[Reply, Generated]:
+        """The reply is in the log when this returns, also when the engine died under it."""
+        services, settings = self._services, self._services.settings()
+        transcript = await services.transcript(runtime)
+        opening, thinking = await transcript.assistant_open(settings.thinking == "on")
+        tokens = await transcript.tokens(runtime.session.surface) + opening
+        specs = runtime.toolbox.specs()
+        reply = Reply(specs, thinking, lambda kind, **data: services.emit(runtime, kind, **data), runtime.next_call_id)
+        room = await self._compactor.budget(runtime, len(tokens))
+        request = self._request(
+            transcript, tokens, specs, thinking=thinking, room=room, outcome=outcome, settings=settings
+        )
+        runtime.session.sync()
+        services.meter.used = len(tokens)
+        services.enter(runtime, "prefill")
+        services.meter.generation_begins()
+        if services.trace.on:
+            suffix = tokens[common_prefix(services.engine.kv, tokens) :]
+            services.trace.record(
+                "generate", sessionId=runtime.id, tokens=len(tokens), suffix=suffix, maxTokens=request.max_tokens
+            )
+
+        def on_progress(done: int, total: int) -> None:
+            services.meter.prefilled(done, total)
+            services.listener.progress("turn", "DS4", message=f"reading {done}/{total} tokens", done=done, total=total)
+
+        def on_tokens(ids: Sequence[int], text: str) -> None:
+            if not reply.tokens:
+                services.meter.generation_begins()
+            services.enter(runtime, "generating")
+            services.meter.generated(len(ids))
+            services.trace.record("tokens", ids=list(ids), text=text)
+            reply.feed(ids, text)
+
+        assert runtime.cancel is not None
+        try:
+            generated = await services.engine.generate(
+                request, on_progress=on_progress, on_tokens=on_tokens, cancel=runtime.cancel
+            )
+        except Ds4Error:
+            reply.finish()
+            self._append(runtime, transcript, reply, thinking=thinking, stop="error", settings=settings)
+            outcome.text.append(reply.visible)
+            raise
+        reply.finish()
+        stop = {"end": "end", "stop": "tool", "length": "length", "cancelled": "cancelled"}[generated.reason]
+        reply.tokens = list(generated.tokens)
+        self._append(runtime, transcript, reply, thinking=thinking, stop=stop, settings=settings)
+        self._account(outcome, generated)
+        services.meter.measured(generated)
+        services.meter.used = len(tokens) + len(generated.tokens)
+        return reply, generated
+
+    def _request(
+        self,
+        transcript: Transcript,
+        tokens: list[int],
+        specs: Sequence[ToolSpec],
+        *,
+        thinking: bool,
+        room: int,
+        outcome: Outcome,
+        settings: Settings,
+    ) -> GenerateRequest:
+        frames = transcript.frames
+        left = settings.sampling.max_tokens - outcome.usage.completion_tokens
+        return GenerateRequest(
+            tokens=tokens,
+            max_tokens=max(1, min(left, room)),
+            sampling=sampling(settings),
+            stops=(CALLS_STOP,),
+            stop_texts=frames.stop_texts,
+            quiet=thinking_quiet(thinking),
+            grammar=grammar(specs) if settings.dsml.grammar else None,
+            grammar_trigger=TOOL_CALLS_OPEN,
+            forced=self._services.script.next("turn"),
+        )
+
+    @staticmethod
+    def _append(
+        runtime: Runtime, transcript: Transcript, reply: Reply, *, thinking: bool, stop: str, settings: Settings
+    ) -> None:
+        if not reply.tokens:
+            return
+        runtime.session.append(
+            "assistant/message",
+            {
+                "turn": runtime.turn,
+                "text": reply.raw_text,
+                "tokens": reply.tokens,
+                "tokenizer": tokenizer_name(transcript.info),
+                "thinking": thinking,
+                "think": settings.thinking == "on",
+                "calls": [call.wire() for call in reply.calls] if stop not in ("cancelled", "error") else [],
+                "stop": stop,
+            },
+            surface_op={"op": "append"},
+        )
+
+    @staticmethod
+    def _account(outcome: Outcome, generated: Generated) -> None:
+        usage = outcome.usage
+        usage.prompt_tokens += generated.prefill.evaluated
+        usage.cached_tokens += generated.prefill.cached
+        usage.completion_tokens += len(generated.tokens)
+        usage.prompt_seconds += generated.prefill.seconds
+        usage.completion_seconds += generated.seconds

@@ -1,0 +1,270 @@
+"""Who may use the engine, and when: the queue of prompts, compactions between turns, loading, warm-up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from ds4_lsp.agent.compactor import Compactor
+from ds4_lsp.agent.kv import Snapshots
+from ds4_lsp.agent.queue import Pending
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.services import Services
+from ds4_lsp.agent.sessions import Sessions
+from ds4_lsp.agent.turn import TurnRunner
+from ds4_lsp.ports import Cancel
+from ds4_lsp.protocol.commands import CompactResult, PromptResult
+from ds4_lsp.protocol.errors import Busy, Cancelled, Ds4Error
+from ds4_lsp.session.events import Event
+
+log = logging.getLogger(__name__)
+
+LAST_WORDS_SECONDS = 0.3
+"""A cancelled turn ends within a batch. The end of the process waits that long for what the log has to say of it."""
+
+
+class Runner:
+    """States: idle, or running one operation, whose cancel is ``_running``. All on the worker's loop."""
+
+    def __init__(self, services: Services, sessions: Sessions, compactor: Compactor, snapshots: Snapshots) -> None:
+        self._services = services
+        self._sessions = sessions
+        self._compactor = compactor
+        self._snapshots = snapshots
+        self._turns = TurnRunner(services, compactor)
+        self._engine_free = asyncio.Lock()
+        self._running: Cancel | None = None
+        self._running_session: str | None = None
+        self._turn: Pending | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- lifecycle ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._spawn(self._serve_queue())
+
+    def preload(self) -> None:
+        """Load the model and evaluate the system prompt before the first prompt needs either."""
+        self._spawn(self._quietly(self._preload()))
+
+    async def stop(self) -> None:
+        """Cancel what runs, and let the turn end in the log; nothing starts any more."""
+        self._services.queue.hold()
+        if self._services.model.loading is not None:
+            self._services.model.loading.set()
+        self.cancel_running()
+        if self._turn is not None:
+            await asyncio.wait({self._turn.done}, timeout=LAST_WORDS_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- prompts --------------------------------------------------------------------------------------------------
+
+    def submit(self, runtime: Runtime, text: str, context: list[dict[str, Any]], cancel: Cancel) -> Pending:
+        """Queue a prompt, durably: it is in the log when this returns."""
+        event = runtime.session.append("prompt/queued", {"text": text, "context": context})
+        runtime.session.sync()
+        done: asyncio.Future[PromptResult] = asyncio.get_running_loop().create_future()
+        pending = Pending(runtime.id, event.seq, text, context, cancel, done)
+        done.add_done_callback(lambda future: future.cancelled() or future.exception())
+        self._services.queue.put(pending)
+        if self.is_behind(pending):
+            self._services.listener.event(runtime.id, self.expected_turn(pending), "queued", seq=event.seq, text=text)
+        return pending
+
+    def restore(self, runtime: Runtime, event: Event) -> None:
+        """Queue a prompt that an earlier server did not get to; it waits until the user sends something."""
+        done: asyncio.Future[PromptResult] = asyncio.get_running_loop().create_future()
+        done.add_done_callback(lambda future: future.cancelled() or future.exception())
+        pending = Pending(
+            runtime.id, event.seq, event.data["text"], event.data.get("context") or [], Cancel(), done, restored=True
+        )
+        self._services.queue.restore(pending)
+
+    def is_behind(self, pending: Pending) -> bool:
+        """Whether something else has to end before ``pending`` can start."""
+        return self._turn is not None or next(iter(self._services.queue.items), None) is not pending
+
+    def expected_turn(self, pending: Pending) -> int:
+        runtime = self._sessions.get(pending.session_id)
+        waiting = self._services.queue.waiting(pending.session_id)
+        return runtime.session.state.last_turn + 1 + (waiting.index(pending) if pending in waiting else 0)
+
+    def cancel(self, pending: Pending) -> None:
+        """Stop ``pending``, wherever it is. Its reply is then sent as usual."""
+        if self._services.queue.remove(pending):
+            self._drop(pending, "cancelled")
+            turn = self._sessions.get(pending.session_id).session.state.last_turn
+            pending.done.set_result(PromptResult(session_id=pending.session_id, turn=turn, stop_reason="cancelled"))
+            return
+        pending.cancel.set()
+
+    def cancel_running(self) -> bool:
+        if self._running is None or self._running.is_set:
+            return False
+        self._running.set()
+        return True
+
+    def interrupt(self, session_id: str | None, send_queued: bool) -> bool:
+        """Stop what runs (in that session); queued prompts wait for the user unless ``send_queued``."""
+        ours = session_id is None or session_id == self._running_session
+        interrupted = ours and self.cancel_running()
+        if send_queued:
+            self._services.queue.release()
+        elif interrupted:
+            self._services.queue.hold()
+        return interrupted
+
+    def _drop(self, pending: Pending, why: str) -> None:
+        runtime = self._sessions.get(pending.session_id)
+        runtime.session.append("prompt/dropped", {"queued": pending.seq, "reason": why})
+        runtime.session.sync()
+
+    async def _serve_queue(self) -> None:
+        queue = self._services.queue
+        while True:
+            pending = await queue.head()
+            try:
+                async with self._engine_free:
+                    await self._serve(pending)
+            except Exception as error:
+                if not isinstance(error, Ds4Error):
+                    log.exception("a prompt failed before its turn")
+                self._fail(pending, error)
+
+    async def _serve(self, pending: Pending) -> None:
+        """Runs with the engine free. The prompt may have been cancelled while that was waited for."""
+        queue = self._services.queue
+        await self._ready(Cancel())
+        if queue.held or not queue.remove(pending):
+            return
+        runtime = self._sessions.get(pending.session_id)
+        self._turn = pending
+        try:
+            await self._operate(runtime, pending.cancel, self._play(runtime, pending))
+        finally:
+            self._turn = None
+
+    async def _play(self, runtime: Runtime, pending: Pending) -> None:
+        await self._snapshots.prepare(runtime, pending.cancel)
+        pending.context = await self._sessions.look_up(runtime, pending.context, pending.cancel)
+        result = await self._turns.run(runtime, pending)
+        if not pending.done.done():
+            pending.done.set_result(result)
+        await self._snapshots.after_turn(runtime)
+
+    def _fail(self, pending: Pending, error: Exception) -> None:
+        self._services.queue.remove(pending)
+        try:
+            self._drop(pending, str(error))
+        except Ds4Error:
+            log.exception("the dropped prompt could not be recorded")
+        if not pending.done.done():
+            pending.done.set_exception(error)
+        if pending.restored or not isinstance(error, Ds4Error):
+            self._services.listener.message("error", str(error))
+
+    # --- everything else that uses the engine -----------------------------------------------------------------------
+
+    async def compact(self, runtime: Runtime, instructions: str | None, cancel: Cancel) -> CompactResult:
+        """Compact at the next safe point: between two rounds of the running turn, or when nothing runs."""
+        request = self._compactor.request(runtime, instructions, Cancel())
+        self._spawn(self._compact(runtime))
+        forget = cancel.on_set(request.cancel.set)
+        try:
+            return await asyncio.shield(request.done)
+        finally:
+            forget()
+
+    async def _compact(self, runtime: Runtime) -> None:
+        async with self._engine_free:
+            request = self._compactor.waiting(runtime)
+            if request is None:
+                return
+            try:
+                await self._ready(request.cancel)
+                await self._operate(runtime, request.cancel, self._compact_now(runtime, request.cancel))
+            except Exception as error:
+                self._compactor.refuse(runtime, error)
+
+    async def _compact_now(self, runtime: Runtime, cancel: Cancel) -> None:
+        await self._snapshots.prepare(runtime, cancel)
+        await self._compactor.serve(runtime)
+        await self._snapshots.after_turn(runtime)
+
+    # --- the model and the KV -------------------------------------------------------------------------------------
+
+    async def load_model(self, path: str | None, cancel: Cancel) -> None:
+        if self._turn is not None:
+            raise Busy("A turn is running. Interrupt it first, then load the model.")
+        async with self._engine_free:
+            await self._services.model.reload(path, cancel)
+
+    async def unload_model(self) -> None:
+        if self._turn is not None:
+            raise Busy("A turn is running. Interrupt it first, then unload the model.")
+        async with self._engine_free:
+            await self._services.model.unload()
+
+    async def save(self, runtime: Runtime, cancel: Cancel) -> bool:
+        """Write the session's KV snapshot when nothing else uses the engine."""
+        async with self._engine_free:
+            await self._services.transcript(runtime)
+            return await self._snapshots.save(runtime)
+
+    def save_soon(self, runtime: Runtime) -> None:
+        self._spawn(self._quietly(self._save(runtime)))
+
+    async def _save(self, runtime: Runtime) -> None:
+        async with self._engine_free:
+            await self._snapshots.save(runtime)
+
+    def prepare_soon(self, runtime: Runtime) -> None:
+        """Bring the KV near a session that was switched to, unless a prompt does that anyway."""
+        if self._services.engine.info is not None:
+            self._spawn(self._quietly(self._prepare(runtime)))
+
+    async def _prepare(self, runtime: Runtime) -> None:
+        async with self._engine_free:
+            if self._services.queue.items or self._services.engine.info is None:
+                return
+            cancel = Cancel()
+            await self._operate(runtime, cancel, self._snapshots.prepare(runtime, cancel))
+
+    async def _quietly(self, work: Any) -> None:
+        """What nobody waits for: its failure is told, not raised."""
+        try:
+            await work
+        except Cancelled:
+            log.info("cancelled")
+        except Ds4Error as error:
+            self._services.listener.message("error", error.message)
+
+    async def _operate(self, runtime: Runtime, cancel: Cancel, work: Any) -> None:
+        self._running, self._running_session = cancel, runtime.id
+        runtime.cancel = cancel
+        try:
+            await work
+        finally:
+            self._running = self._running_session = None
+            runtime.cancel = None
+            self._services.rest()
+
+    async def _ready(self, cancel: Cancel) -> None:
+        """A loaded model, whose session is noted in the log."""
+        await self._services.model.ensure(cancel)
+
+    async def _preload(self) -> None:
+        async with self._engine_free:
+            await self._services.model.ensure(Cancel())
+            runtime = self._sessions.current
+            if runtime is not None and not self._services.queue.items:
+                cancel = Cancel()
+                await self._operate(runtime, cancel, self._snapshots.prepare(runtime, cancel))

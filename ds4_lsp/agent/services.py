@@ -1,0 +1,91 @@
+"""What every operation of the agent shares: one engine, one client, one set of settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ds4_lsp.agent.example import example_conversation
+from ds4_lsp.agent.meter import Meter
+from ds4_lsp.agent.model import ModelHost
+from ds4_lsp.agent.queue import Queue
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.script import Script
+from ds4_lsp.agent.trace import Trace
+from ds4_lsp.agent.transcript import Transcript
+from ds4_lsp.chat import render, system
+from ds4_lsp.dsml.prompt import tool_instructions
+from ds4_lsp.ports import Editor, Engine, Listener
+from ds4_lsp.protocol.commands import State
+from ds4_lsp.protocol.errors import NoModel
+from ds4_lsp.protocol.settings import Settings
+
+
+@dataclass
+class Services:
+    """Owned by the worker. ``settings`` gives the settings in force now."""
+
+    engine: Engine
+    editor: Editor
+    listener: Listener
+    settings: Callable[[], Settings]
+    model: ModelHost
+    meter: Meter
+    queue: Queue
+    script: Script
+    trace: Trace
+
+    def emit(self, runtime: Runtime, kind: str, *, seq: int | None = None, **data: Any) -> None:
+        """Tell the user, and the trace, what the session does."""
+        self.trace.record("event", sessionId=runtime.id, turn=runtime.turn, kind=kind, **data)
+        self.listener.event(runtime.id, runtime.turn, kind, seq=seq, **data)
+
+    def enter(self, runtime: Runtime | None, state: State) -> None:
+        """Change the state, once per change."""
+        if self.meter.state == state:
+            return
+        self.meter.state = state
+        self.listener.event(runtime.id if runtime else "", runtime.turn if runtime else 0, "state", state=state)
+
+    async def transcript(self, runtime: Runtime) -> Transcript:
+        """The session's transcript on the loaded model, with its system prompt."""
+        info, frames = self.engine.info, self.model.frames
+        if info is None or frames is None:
+            raise NoModel("No model is loaded. Send the prompt again to load it.")
+        transcript = runtime.transcript
+        if transcript is None or transcript.info != info:
+            transcript = Transcript(self.engine, frames, info)
+            runtime.transcript = transcript
+            await self._system(runtime, transcript)
+        return transcript
+
+    async def _system(self, runtime: Runtime, transcript: Transcript) -> None:
+        settings = self.settings()
+        specs = runtime.toolbox.specs()
+        roots = [str(root) for root in self.editor.roots]
+        builtin = system.builtin_prompt(f"{tool_instructions(specs)}\n{example_conversation()}")
+        plain = system.environment(roots, sys.platform, settings.system_prompt)
+        segments = render.system(transcript.frames, builtin, plain)
+        await transcript.set_system(segments)
+        header = {
+            "system": "".join(segment.text for segment in segments),
+            "tools": [spec.name for spec in specs],
+            "model": transcript.info.name,
+        }
+        if runtime.header != header:
+            runtime.header = header
+            runtime.session.append("request/header", header)
+            info = transcript.info
+            loaded = {"name": info.name, "path": info.path, "fingerprint": info.fingerprint}
+            runtime.session.append("model/loaded", loaded)
+
+    def rest(self) -> None:
+        """The state while nothing runs."""
+        state: State = "idle"
+        if self.model.loading is not None:
+            state = "loading"
+        elif self.engine.info is None:
+            state = "error" if self.model.error else ("noModel" if self.model.path is None else "idle")
+        self.enter(None, state)

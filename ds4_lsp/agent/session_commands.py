@@ -1,0 +1,139 @@
+"""Commands about sessions, and the slash prompts that act as they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ds4_lsp.agent import slash as slashes
+from ds4_lsp.agent.documents import plain_text
+from ds4_lsp.agent.kv import Snapshots
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.services import Services
+from ds4_lsp.agent.sessions import Sessions
+from ds4_lsp.ports import Cancel
+from ds4_lsp.protocol import commands as c
+from ds4_lsp.protocol.errors import Busy
+from ds4_lsp.session import history
+
+if TYPE_CHECKING:
+    from ds4_lsp.agent.runner import Runner
+
+
+def entries(runtime: Runtime, turns: int | None) -> list[c.HistoryEntry]:
+    """What the user saw of the last ``turns`` turns; None means all."""
+    return history.entries(runtime.session.events(), clean=plain_text, turns=turns)
+
+
+class SessionCommands:
+    """One method per command; each acts on the worker's loop."""
+
+    def __init__(self, services: Services, sessions: Sessions, runner: Runner, snapshots: Snapshots) -> None:
+        self._services = services
+        self._sessions = sessions
+        self._runner = runner
+        self._snapshots = snapshots
+        self.handlers: dict[str, Any] = {
+            "ds4.newSession": self._new,
+            "ds4.listSessions": self._list,
+            "ds4.switchSession": self._switch,
+            "ds4.showHistory": self._history,
+            "ds4.saveSession": self._save,
+            "ds4.forkSession": self._fork,
+            "ds4.deleteSession": self._delete,
+            "ds4.exportSession": self._export,
+        }
+
+    async def _new(self, arguments: c.NewSessionArguments, cancel: Cancel) -> c.SessionResult:
+        runtime = self._sessions.create(arguments.title)
+        self._services.rest()
+        return c.SessionResult(session_id=runtime.id)
+
+    async def _list(self, arguments: c.NoArguments, cancel: Cancel) -> c.SessionList:
+        return c.SessionList(sessions=self._sessions.listing())
+
+    async def _switch(self, arguments: c.SwitchSessionArguments, cancel: Cancel) -> c.SwitchSessionResult:
+        before = self._sessions.current
+        runtime = self._sessions.switch(arguments.session_id)
+        if before is not None and before is not runtime:
+            self._runner.save_soon(before)
+        self._services.rest()
+        self._runner.prepare_soon(runtime)
+        return c.SwitchSessionResult(session_id=runtime.id, history=entries(runtime, arguments.turns))
+
+    async def _history(self, arguments: c.ShowHistoryArguments, cancel: Cancel) -> c.HistoryResult:
+        return c.HistoryResult(history=entries(self._sessions.get(arguments.session_id), arguments.turns))
+
+    async def _save(self, arguments: c.SessionArguments, cancel: Cancel) -> c.SaveSessionResult:
+        runtime = self._sessions.get(arguments.session_id)
+        runtime.session.sync()
+        saved = False
+        if self._services.engine.info is not None:
+            saved = await self._runner.save(runtime, cancel)
+        tokens = self._services.meter.used if runtime is self._sessions.current else 0
+        return c.SaveSessionResult(session_id=runtime.id, tokens=tokens, snapshot=saved)
+
+    async def _fork(self, arguments: c.ForkSessionArguments, cancel: Cancel) -> c.SessionResult:
+        runtime = self._sessions.fork(arguments.session_id, arguments.seq)
+        self._services.rest()
+        return c.SessionResult(session_id=runtime.id)
+
+    async def _delete(self, arguments: c.DeleteSessionArguments, cancel: Cancel) -> c.DeleteSessionResult:
+        runtime = self._sessions.find_open(arguments.session_id)
+        if runtime is not None and (runtime.cancel is not None or self._services.queue.waiting(runtime.id)):
+            raise Busy("The session has a running turn or queued prompts. Interrupt it first, then delete it.")
+        await self._sessions.delete(arguments.session_id)
+        self._services.rest()
+        return c.DeleteSessionResult(deleted=True)
+
+    async def _export(self, arguments: c.ExportSessionArguments, cancel: Cancel) -> c.UriResult:
+        runtime = self._sessions.get(arguments.session_id)
+        events = runtime.session.events()
+        markdown = arguments.format == "markdown"
+        path: Path = runtime.session.directory / ("export.md" if markdown else "export.jsonl")
+        pieces = history.markdown_pieces(events, clean=plain_text) if markdown else history.jsonl_lines(events)
+        history.write_export(path, pieces)
+        return c.UriResult(uri=path.as_uri())
+
+    # --- slash prompts --------------------------------------------------------------------------------------------
+
+    async def slash(self, command: slashes.Slash, session_id: str | None, cancel: Cancel) -> c.PromptResult:
+        """Act as the command does; the text says what came of it."""
+        match command.name:
+            case "compact":
+                runtime = self._sessions.get(session_id)
+                result = await self._runner.compact(runtime, command.rest or None, cancel)
+                text = result.reason or (
+                    f"Compacted: {result.before_tokens} → {result.after_tokens} tokens, "
+                    f"tail {result.tail_token_count} tokens."
+                )
+            case "new":
+                new = await self._new(c.NewSessionArguments(title=command.rest or None), cancel)
+                session_id, text = new.session_id, f"New session {new.session_id}."
+            case "list":
+                text = "\n".join(_line(info) for info in self._sessions.listing()) or "No sessions yet."
+            case "switch":
+                switched = await self._switch(c.SwitchSessionArguments(session_id=command.rest), cancel)
+                session_id, text = switched.session_id, _history_text(switched.history)
+            case "history":
+                turns = int(command.rest or 3)
+                text = _history_text(entries(self._sessions.get(session_id), turns))
+            case "save":
+                saved = await self._save(c.SessionArguments(session_id=session_id), cancel)
+                text = f"Saved {saved.session_id}" + (" with a KV snapshot." if saved.snapshot else ".")
+            case _:
+                text = slashes.HELP
+        current = self._sessions.current
+        identity = session_id or (current.id if current else "")
+        return c.PromptResult(
+            session_id=identity, turn=current.turn if current else 0, stop_reason="end", text=text, usage=c.Usage()
+        )
+
+
+def _line(info: c.SessionInfo) -> str:
+    mark = "*" if info.current else " "
+    return f"{mark} {info.session_id[:8]}  {info.title}  ({info.turns} turns, {info.compactions} compactions)"
+
+
+def _history_text(shown: list[c.HistoryEntry]) -> str:
+    return "\n\n".join(f"{entry.role}: {entry.text}" for entry in shown) or "Nothing was said yet."

@@ -1,0 +1,157 @@
+"""The workspace's sessions: which are open here, which one is current, and how one is put together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ds4_lsp.agent.assembly import assemble
+from ds4_lsp.agent.kv import Snapshots
+from ds4_lsp.agent.rendering import context_text
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.services import Services
+from ds4_lsp.ports import Cancel
+from ds4_lsp.protocol.commands import SessionInfo
+from ds4_lsp.protocol.errors import Ds4Error, NotFound, SessionLocked
+from ds4_lsp.session.events import Event
+from ds4_lsp.session.reader import read_file
+from ds4_lsp.session.session import Session
+from ds4_lsp.session.store import SessionStore
+from ds4_lsp.tools.base import Call
+
+log = logging.getLogger(__name__)
+
+
+class Sessions:
+    """Opens a session at most once and keeps it, with its jobs, until it is deleted or the server ends."""
+
+    def __init__(self, services: Services, snapshots: Snapshots) -> None:
+        self._services = services
+        self._snapshots = snapshots
+        self._open: dict[str, Runtime] = {}
+        self.current: Runtime | None = None
+        self.on_restored: Callable[[Runtime, Event], None] = lambda _runtime, _event: None
+        """Told of each prompt that was still queued in a reopened session."""
+
+    @property
+    def store(self) -> SessionStore:
+        directory = self._services.settings().sessions.directory
+        roots = tuple(self._services.editor.roots) or (Path.cwd(),)
+        return SessionStore(Path(directory).expanduser() if directory else None, roots)
+
+    def resume(self) -> None:
+        """Make the workspace's last session current. One that cannot be opened is left alone, with a message."""
+        latest = self.store.latest()
+        if latest is None:
+            return
+        try:
+            self.current = self._opened(self.store.open(latest))
+        except SessionLocked as error:
+            log.info("the last session is open elsewhere: %s", error)
+        except Ds4Error as error:
+            self._services.listener.message("warning", f"DS4: the last session was not resumed. {error.message}")
+
+    def get(self, prefix: str | None) -> Runtime:
+        """A session by any unique prefix of its id, opened where it is not; None is the current one.
+
+        Errors: ``NotFound``, ``Ambiguous``, ``SessionLocked``, ``CorruptSession``, ``StorageFailed``.
+        """
+        if prefix is None:
+            if self.current is None:
+                raise NotFound("There is no current session. Send a prompt, or start one with ds4.newSession.")
+            return self.current
+        if prefix in self._open:
+            return self._open[prefix]
+        name = self.store.find(prefix).name
+        return self._open[name] if name in self._open else self._opened(self.store.open(name))
+
+    def get_or_create(self, prefix: str | None) -> Runtime:
+        if prefix is None and self.current is None:
+            return self.create(None)
+        return self.get(prefix)
+
+    def find_open(self, prefix: str) -> Runtime | None:
+        with suppress(Ds4Error):
+            return self._open.get(self.store.find(prefix).name)
+        return None
+
+    def create(self, title: str | None) -> Runtime:
+        """A new session, now the current one."""
+        self.current = self._opened(self.store.create(title))
+        return self.current
+
+    def switch(self, prefix: str) -> Runtime:
+        self.current = self.get(prefix)
+        return self.current
+
+    def fork(self, prefix: str | None, seq: int | None) -> Runtime:
+        """A copy up to ``seq``, now the current session."""
+        name = self.current.id if prefix is None and self.current is not None else prefix
+        if name is None:
+            raise NotFound("There is no current session to fork. Name one with sessionId.")
+        self.current = self._opened(self.store.fork(name, seq))
+        return self.current
+
+    async def delete(self, prefix: str) -> None:
+        runtime = self.find_open(prefix)
+        if runtime is not None:
+            await self._close(runtime)
+        self.store.delete(prefix)
+
+    def listing(self) -> list[SessionInfo]:
+        current = self.current.id if self.current is not None else None
+        return [summary.info(current=summary.session_id == current) for summary in self.store.list()]
+
+    def describe(self, runtime: Runtime) -> dict[str, Any]:
+        """The current session in ``ds4.status``."""
+        return {"sessionId": runtime.id, "title": runtime.session.title, "turn": runtime.turn}
+
+    def reading(self, prefix: str) -> Callable[[], Iterator[Event]]:
+        """Reads the events of a session, open here or not, from the first on."""
+        directory = self.store.find(prefix)
+        return lambda: read_file(directory)
+
+    async def look_up(self, runtime: Runtime, context: list[dict[str, Any]], cancel: Cancel) -> list[dict[str, Any]]:
+        """The text of each place that a prompt points at, as the buffer has it now; it counts as shown."""
+        found = []
+        for place in context:
+            uri, where, diagnostic = place["uri"], place.get("range"), place.get("diagnostic")
+            text, shown = None, []
+            if where is not None:
+                first, last = where["start"]["line"] + 1, where["end"]["line"] + 1
+                if where["end"]["character"] == 0 and last > first:
+                    last -= 1
+                arguments = {"path": uri, "start_line": first, "max_lines": last - first + 1}
+                result = await runtime.toolbox.run("read", arguments, Call(runtime.id, runtime.turn, "", cancel))
+                text, shown = result.text, [runtime.shown(place) for place in result.shown]
+            found.append({**place, "text": context_text(uri, text, diagnostic), "shown": shown})
+        return found
+
+    async def close(self) -> None:
+        """Kill the jobs, flush and release every session. What fails is logged: the process is ending."""
+        for runtime in list(self._open.values()):
+            try:
+                await self._close(runtime)
+            except (Ds4Error, OSError):
+                log.exception("session %s could not be closed cleanly", runtime.id)
+
+    async def _close(self, runtime: Runtime) -> None:
+        self._open.pop(runtime.id, None)
+        if self.current is runtime:
+            self.current = None
+        await runtime.jobs.close()
+        runtime.session.close()
+
+    def _opened(self, session: Session) -> Runtime:
+        try:
+            runtime = assemble(self._services, session)
+        except BaseException:
+            session.close()
+            raise
+        self._open[runtime.id] = runtime
+        for event in session.queued():
+            self.on_restored(runtime, event)
+        return runtime

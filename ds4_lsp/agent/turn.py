@@ -1,0 +1,212 @@
+"""One turn: a prompt, rounds of sampling and tools, an end. Every path appends one ``turn/end``."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from ds4_lsp.agent.calls import CallRunner, settle
+from ds4_lsp.agent.compactor import Compactor
+from ds4_lsp.agent.queue import Pending
+from ds4_lsp.agent.rendering import user_text
+from ds4_lsp.agent.reply import Reply
+from ds4_lsp.agent.round import RoundRunner
+from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.services import Services
+from ds4_lsp.chat import render
+from ds4_lsp.ports import Generated
+from ds4_lsp.protocol.commands import PromptResult, StopReason, ToolCallSummary, Usage
+from ds4_lsp.protocol.errors import Cancelled, ContextTooSmall, Ds4Error, StorageFailed
+
+log = logging.getLogger(__name__)
+
+COMPLAINTS_BEFORE_GIVING_UP = 5
+"""Replies in a row whose calls could not be read before the turn ends."""
+
+CUT = "[The reply was cut because the context was nearly full. Older conversation is now a checkpoint. Continue.]"
+
+FULL = (
+    "[Stopped: the context is full, and compaction could not free any of it. "
+    "Start a new session with /new, or raise ds4.model.contextSize.]"
+)
+
+
+@dataclass
+class Outcome:
+    """What the turn has come to so far."""
+
+    text: list[str] = field(default_factory=list)
+    calls: list[ToolCallSummary] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    stop: StopReason = "end"
+    error: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+class TurnRunner:
+    """Runs turns of any session, one at a time."""
+
+    def __init__(self, services: Services, compactor: Compactor) -> None:
+        self._services = services
+        self._compactor = compactor
+        self._rounds = RoundRunner(services, compactor)
+        self._calls = CallRunner(services, compactor)
+
+    async def run(self, runtime: Runtime, pending: Pending) -> PromptResult:
+        """Never raises for what happens inside the turn; raises ``StorageFailed`` when it could not even begin."""
+        services = self._services
+        runtime.turn = runtime.session.next_turn()
+        runtime.cancel = pending.cancel
+        outcome = Outcome()
+        self._close_earlier(runtime)
+        start = runtime.session.append("turn/start", {"turn": runtime.turn, "queued": pending.seq})
+        services.emit(runtime, "turn.start", seq=start.seq, text=pending.text)
+        services.listener.progress("turn", "DS4", message="thinking")
+        try:
+            await self._play(runtime, pending, outcome)
+        except Cancelled:
+            outcome.stop = "cancelled"
+        except Ds4Error as error:
+            outcome.stop, outcome.error = "error", error.message
+        except Exception as error:
+            log.exception("the turn failed")
+            outcome.stop, outcome.error = "error", f"Internal error: {type(error).__name__}: {error}. The log has more."
+        finally:
+            runtime.cancel = None
+        return self._end(runtime, outcome)
+
+    @staticmethod
+    def _close_earlier(runtime: Runtime) -> None:
+        """End a turn whose end could not be written, for want of disk space."""
+        settle(runtime)
+        earlier = runtime.session.state.turn
+        if earlier is not None:
+            runtime.session.append("turn/end", {"turn": earlier.turn, "stopReason": "error", "interrupted": True})
+
+    def _end(self, runtime: Runtime, outcome: Outcome) -> PromptResult:
+        services = self._services
+        usage = outcome.usage
+        try:
+            settle(runtime)
+            end: dict[str, Any] = {
+                "turn": runtime.turn,
+                "stopReason": outcome.stop,
+                "usage": usage.model_dump(by_alias=True),
+                "contextTokens": services.meter.used,
+            }
+            if outcome.error:
+                end["error"] = outcome.error
+            runtime.session.append("turn/end", end)
+            runtime.session.sync()
+        except StorageFailed as error:
+            outcome.stop, outcome.error = "error", outcome.error or error.message
+        context = {
+            "used": services.meter.used,
+            "size": services.engine.info.context_size if services.engine.info else 0,
+        }
+        services.emit(runtime, "usage", usage=usage.model_dump(by_alias=True), context=context)
+        services.listener.progress_end("turn", outcome.error or outcome.stop)
+        extra: dict[str, Any] = {"error": outcome.error} if outcome.error else {}
+        services.emit(runtime, "turn.end", stopReason=outcome.stop, **extra)
+        return PromptResult(
+            session_id=runtime.id,
+            turn=runtime.turn,
+            stop_reason=outcome.stop,
+            text="\n\n".join([*filter(None, outcome.text), *outcome.notes]),
+            tool_calls=outcome.calls,
+            usage=usage,
+            error=outcome.error,
+        )
+
+    async def _play(self, runtime: Runtime, pending: Pending, outcome: Outcome) -> None:
+        await self._open(runtime, pending)
+        complaints = 0
+        while True:
+            await self._make_room(runtime)
+            if await self._compactor.full(runtime) and not await self._compactor.relieve(runtime, "generation"):
+                self._stop_full(outcome)
+                return
+            reply, generated = await self._sample(runtime, outcome)
+            outcome.text.append(reply.visible)
+            if generated.reason == "cancelled":
+                raise Cancelled("The turn was cancelled.")
+            if reply.calls:
+                complaints = 0
+                note = await self._calls.run(runtime, reply, outcome.calls)
+                self._tell_complaints(runtime, reply)
+                if note is not None:
+                    outcome.notes += [note] if note else []
+                    return
+                continue
+            if reply.complaints:
+                complaints += 1
+                if complaints >= COMPLAINTS_BEFORE_GIVING_UP:
+                    outcome.notes.append(f"Stopped: {complaints} replies in a row held no readable tool call.")
+                    return
+                self._tell_complaints(runtime, reply)
+                continue
+            if generated.reason != "length":
+                return
+            if outcome.usage.completion_tokens >= self._services.settings().sampling.max_tokens:
+                outcome.stop = "length"
+                return
+            if not await self._compactor.relieve(runtime, "generation"):
+                self._stop_full(outcome)
+                return
+            self._notice(runtime, CUT)
+
+    async def _sample(self, runtime: Runtime, outcome: Outcome) -> tuple[Reply, Generated]:
+        """One round. An engine that finds no room in its KV gets it once, by the largest compaction there is."""
+        try:
+            return await self._rounds.run(runtime, outcome)
+        except ContextTooSmall:
+            if not await self._compactor.relieve(runtime, "overflow"):
+                raise
+            return await self._rounds.run(runtime, outcome)
+
+    @staticmethod
+    def _stop_full(outcome: Outcome) -> None:
+        outcome.stop = "length"
+        outcome.notes.append(FULL)
+
+    async def _open(self, runtime: Runtime, pending: Pending) -> None:
+        """Append the prompt, after making room for it."""
+        transcript = await self._services.transcript(runtime)
+        data = {"turn": runtime.turn, "kind": "prompt", "text": pending.text, "context": pending.context}
+        self._flush_notices(runtime)
+        text = user_text(data)
+        size = await transcript.measure(render.user(transcript.frames, text))
+        await self._make_room(runtime, size)
+        used = len(await transcript.tokens(runtime.session.surface)) + size
+        context = transcript.info.context_size
+        least = self._compactor.least_answer(runtime)
+        if used + least > context and await self._compactor.relieve(runtime, "hard", used):
+            used = len(await transcript.tokens(runtime.session.surface)) + size
+        if used + least > context:
+            raise ContextTooSmall(
+                f"The prompt needs {used} tokens with what precedes it, the context has {context}. "
+                "Shorten the prompt, point at less, start a new session, or raise ds4.model.contextSize.",
+                needed=used,
+                size=context,
+            )
+        message = runtime.session.append("user/message", data, surface_op={"op": "append"})
+        self._services.trace.record("prompt", sessionId=runtime.id, seq=message.seq, text=user_text(data))
+
+    async def _make_room(self, runtime: Runtime, coming: int = 0) -> None:
+        await self._compactor.soft(runtime, coming)
+        self._flush_notices(runtime)
+
+    def _flush_notices(self, runtime: Runtime) -> None:
+        notices, runtime.notices = runtime.notices, []
+        for notice in notices:
+            self._notice(runtime, notice)
+
+    def _tell_complaints(self, runtime: Runtime, reply: Reply) -> None:
+        for complaint in reply.complaints:
+            self._notice(runtime, complaint)
+
+    def _notice(self, runtime: Runtime, text: str) -> None:
+        runtime.session.append(
+            "user/message", {"turn": runtime.turn, "kind": "notice", "text": text}, surface_op={"op": "append"}
+        )

@@ -1,0 +1,1 @@
+"""How a message becomes tokens. Pure."""

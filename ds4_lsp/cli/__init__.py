@@ -1,0 +1,1 @@
+"""The terminal's side: chat, doctor, model, sessions."""

@@ -1,0 +1,1 @@
+"""DeepSeek's tool-call syntax: parser, grammar, prompt text. Pure."""

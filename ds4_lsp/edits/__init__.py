@@ -1,0 +1,1 @@
+"""Text, tags, views and the guard. Pure."""

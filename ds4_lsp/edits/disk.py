@@ -1,0 +1,143 @@
+"""Files on disk: read as bytes, written whole or not at all.
+
+Synchronous; large files are a thread's work. Errors are ``Ds4Error`` with what to do next.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from ds4_lsp.edits.text import UTF8, Text, decode, encode, file_tag
+from ds4_lsp.protocol.errors import InvalidRequest, NotApplied, NotFound, StaleFileTag
+
+SIZE_LIMIT = 50_000_000
+"""Bytes from which on a file is not read as text."""
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+"""What file systems without hard links answer."""
+
+
+def read(path: Path, name: str | None = None) -> Text:
+    """The text of a file, which messages call ``name``.
+
+    ``NotFound``; ``InvalidRequest``: not a regular file, too large, binary, unreadable.
+    """
+    name = name or str(path)
+    try:
+        # Looked at before it is opened: opening a device can have effects, and opening a pipe waits for its writer.
+        _check_regular(name, path.stat())
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            _check_regular(name, status)
+            data = file.read(SIZE_LIMIT)
+    except FileNotFoundError:
+        raise NotFound(f"{name} does not exist. `list` and `search` show what does.") from None
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) >= SIZE_LIMIT:
+        size = f"{max(status.st_size, len(data)):,} bytes"
+        raise InvalidRequest(
+            f"{name} is too large ({size}; the limit is {SIZE_LIMIT:,}): use `bash` with head, sed or grep"
+        )
+    try:
+        return decode(data)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{name} cannot be used as text: {error.message}") from None
+
+
+def write(path: Path, text: str, before_tag: str | None) -> None:
+    """Replace a file's text, or create the file.
+
+    ``before_tag``: the tag that the text on disk must still have; None: nothing may be there yet, and missing parent
+    directories are made. Encoding, byte order mark and mode stay, and a symlink's target is written, not the link.
+    At every moment the path holds the old file or the new one, whole. ``StaleFileTag``, ``NotFound``, ``NotApplied``.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        if before_tag is None:
+            data = encode(text, UTF8)
+            if os.path.lexists(target):
+                raise _exists(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _replace(target, data, mode=None)
+            return
+        found = read(target)
+        if file_tag(found.text) != before_tag:
+            raise StaleFileTag(f"{path} has changed on disk: read it again", expected=before_tag)
+        _replace(target, encode(text, found.encoding), mode=stat.S_IMODE(target.stat().st_mode))
+    except OSError as error:
+        raise NotApplied(f"{path} could not be written: {error.strerror or error}") from None
+
+
+def _replace(target: Path, data: bytes, mode: int | None) -> None:
+    """Put ``data`` at ``target``: over a file with that ``mode``, or with None as a new one, which must not exist."""
+    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                _keep_owner(file.fileno(), target)
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is None:
+            _move_new(temporary, target)
+        else:
+            temporary.replace(target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+    _sync_directory(target.parent)
+
+
+def _move_new(temporary: Path, target: Path) -> None:
+    """Rename to a name that nothing has. ``StaleFileTag``: something has it."""
+    try:
+        # A link fails where a file has come into being meanwhile; a rename would replace it.
+        target.hardlink_to(temporary)
+        temporary.unlink()
+    except FileExistsError:
+        raise _exists(target) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            raise _exists(target) from None
+        temporary.replace(target)
+
+
+def _exists(path: Path) -> StaleFileTag:
+    return StaleFileTag(f"{path} exists already: read it, and give its file_tag")
+
+
+def _keep_owner(descriptor: int, target: Path) -> None:
+    status = target.stat()
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+        # Only root may give files away; a file of one's own is better than no edit.
+        with suppress(PermissionError):
+            os.fchown(descriptor, status.st_uid, status.st_gid)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check_regular(name: str, status: os.stat_result) -> None:
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise InvalidRequest(f"{name} is a directory: use `list`")
+    kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    raise InvalidRequest(f"{name} is {kind}, not a file with text")

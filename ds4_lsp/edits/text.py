@@ -1,0 +1,124 @@
+"""Bytes and text, lines and tags.
+
+Lines end at LF, CRLF or CR and nowhere else: not at form feeds, U+0085 or U+2028. A byte order mark belongs to the
+encoding, not to the text. Offsets are code points.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+from ds4_lsp.protocol.errors import InvalidRequest
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a text is stored. UTF-16 always has its byte order mark: it is what the encoding was known by."""
+
+    name: Literal["utf-8", "utf-16-le", "utf-16-be"] = "utf-8"
+    bom: bool = False
+
+
+UTF8 = Encoding()
+
+_BOMS: tuple[tuple[bytes, Encoding], ...] = (
+    (codecs.BOM_UTF8, Encoding("utf-8", True)),
+    (codecs.BOM_UTF16_LE, Encoding("utf-16-le", True)),
+    (codecs.BOM_UTF16_BE, Encoding("utf-16-be", True)),
+)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A decoded file: what is needed to write it back as it was found."""
+
+    text: str
+    encoding: Encoding = UTF8
+
+
+def decode(data: bytes) -> Text:
+    """The text of a file. ``InvalidRequest``: it is binary, or in an encoding other than UTF-8 or UTF-16 with a BOM."""
+    # A UTF-32 LE mark begins with the UTF-16 LE one, so it is looked for first.
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        raise InvalidRequest("it is UTF-32, which is not supported: convert it to UTF-8 first")
+    bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), (b"", UTF8))
+    try:
+        text = data[len(bom) :].decode(encoding.name)
+    except UnicodeDecodeError as error:
+        kind = "binary" if b"\0" in data and encoding == UTF8 else f"not valid {encoding.name.upper()}"
+        raise InvalidRequest(
+            f"it is {kind} (byte {error.start + len(bom)}): only UTF-8 and UTF-16 text can be read or edited"
+        ) from None
+    if "\0" in text:
+        raise InvalidRequest("it is binary (it contains NUL): only UTF-8 and UTF-16 text can be read or edited")
+    return Text(text, encoding)
+
+
+def encode(text: str, encoding: Encoding) -> bytes:
+    """The bytes of ``text``. ``InvalidRequest``: a lone surrogate, which no file can hold."""
+    bom = next((bom for bom, known in _BOMS if known == encoding), b"")
+    try:
+        return bom + text.encode(encoding.name)
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"the text holds a lone surrogate at offset {error.start}: no file can") from None
+
+
+def file_tag(text: str) -> str:
+    """CRC-32 (ISO-HDLC) of the text as UTF-8 without a byte order mark, as eight lower-case hex digits."""
+    # An editor's buffer may hold lone surrogates; a tag must not fail on them.
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def lines(text: str) -> list[str]:
+    """The lines with their endings. No empty line follows a final ending: ``"a\\n"`` is one line, ``""`` is none."""
+    # With newline="" a StringIO ends lines at LF, CRLF and CR, keeps them as they are, and works in C.
+    return io.StringIO(text, newline="").readlines()
+
+
+def ending(line: str) -> str:
+    """The ending of a line that :func:`lines` gave: LF, CRLF, CR or nothing."""
+    if line.endswith("\r\n"):
+        return "\r\n"
+    return line[-1] if line.endswith(("\n", "\r")) else ""
+
+
+def content(line: str) -> str:
+    """A line without its ending."""
+    return line[: len(line) - len(ending(line))]
+
+
+def unify(text: str) -> str:
+    """The text with every line ending as LF."""
+    return text if "\r" not in text else text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+class LineIndex:
+    """Where the lines of one text are."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines: Sequence[str] = lines(text)
+        self._starts = list(accumulate(map(len, self.lines), initial=0))
+
+    def __len__(self) -> int:
+        """The number of lines."""
+        return len(self.lines)
+
+    def start(self, line: int) -> int:
+        """Offset of the first code point of a 1-based line; that of the line after the last is the text's end."""
+        return self._starts[line - 1]
+
+    def end(self, line: int) -> int:
+        """Offset just after a 1-based line, its ending included. Line 0 ends at 0."""
+        return self._starts[line]
+
+    def line_at(self, offset: int) -> int:
+        """The 1-based line that holds the code point at ``offset``; at the text's end, the last line, at least 1."""
+        return max(1, min(bisect_right(self._starts, offset), len(self.lines)))

@@ -1,0 +1,1 @@
+"""The shapes that cross a process border: settings, commands, events, errors."""

@@ -1,0 +1,92 @@
+"""The ``ds4`` settings section: names, types, defaults and their one-line help.
+
+The one source of the defaults: the README's table, ``docs/protocol.schema.json`` and the editors' settings are
+generated from these models.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Permission = Literal["ask", "allow", "deny"]
+
+
+class Section(BaseModel):
+    """Base of all sections: camelCase on the wire, unknown keys refused, immutable."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True)
+
+
+class ModelSettings(Section):
+    path: str | None = Field(None, description="GGUF file to load. DS4_MODEL and --model override it.")
+    context_size: int = Field(32768, ge=512, description="Context, in tokens. At most the model's trained length.")
+    gpu_layers: int = Field(-1, ge=-1, description="Layers on the GPU; -1 means all, 0 none.")
+    threads: int | None = Field(None, ge=1, description="CPU threads; null means the physical cores.")
+    batch_size: int = Field(512, ge=1, le=8192, description="Tokens evaluated per batch; a cancel waits for one batch.")
+    flash_attention: Literal["auto", "on", "off"] = Field("auto", description="auto: on with a GPU, off on CPU.")
+    kv_cache_type: Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"] = Field(
+        "f16", description="Type of the KV cache. A quantised one needs flash attention."
+    )
+    split_mode: Literal["none", "layer", "row"] | None = Field(
+        None, description="How a model is split over several GPUs; null leaves it to llama.cpp."
+    )
+    rpc_servers: list[str] = Field(
+        default_factory=list, description="HOST:PORT of llama.cpp RPC servers that share the model."
+    )
+    preload: bool = Field(True, description="Load the model at start rather than at the first prompt.")
+
+
+class SamplingSettings(Section):
+    temperature: float = Field(1.0, ge=0, le=5, description="0 is greedy.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling; 1 is off.")
+    min_p: float = Field(0.05, ge=0, le=1, description="Least probability relative to the likeliest token; 0 is off.")
+    seed: int | None = Field(None, ge=0, lt=2**32 - 1, description="null draws a new seed each time.")
+    max_tokens: int = Field(50000, ge=1, description="Most tokens generated in one turn.")
+
+
+class CompactionSettings(Section):
+    auto: bool = Field(True, description="Compact by itself when the context fills.")
+    soft_percent: int = Field(85, ge=10, le=99, description="Part of the context at which compaction starts.")
+    min_free_tokens: int = Field(8192, ge=0, description="Compact when fewer tokens stay free (at most context/4).")
+    tail_percent: int = Field(10, ge=1, le=50, description="Part of the context kept token for token.")
+    tail_max_tokens: int = Field(50000, ge=1, description="Upper limit of the kept tail, in tokens.")
+    summary_max_tokens: int = Field(4096, ge=64, description="Upper limit of the summary, in tokens.")
+
+
+class EditSettings(Section):
+    guard: Literal["rebase", "strict"] = Field("rebase", description="What happens to an edit of changed text.")
+    confirm: Literal["never", "always"] = Field("never", description="Ask for a preview before an edit applies.")
+    save: bool = Field(True, description="Save a file after an edit, so that commands see it.")
+
+
+class PermissionSettings(Section):
+    bash: Permission = Field("ask", description="May the agent run commands?")
+    write: Permission = Field("allow", description="May the agent change files in the workspace?")
+    outside_workspace: Permission = Field("deny", description="May the agent touch files outside the workspace?")
+    bash_allow: list[str] = Field(
+        default_factory=list, description="Command patterns that need no question, for example `git status`."
+    )
+
+
+class SessionSettings(Section):
+    directory: str | None = Field(None, description="Where sessions are kept; null means the user's state directory.")
+    snapshots: bool = Field(True, description="Keep KV snapshots on disk, so that a restart needs no prefill.")
+
+
+class DsmlSettings(Section):
+    grammar: bool = Field(True, description="Constrain tool calls by a grammar made from the tools' schemas.")
+
+
+class Settings(Section):
+    model: ModelSettings = ModelSettings()
+    sampling: SamplingSettings = SamplingSettings()
+    thinking: Literal["on", "off"] = Field("on", description="Let models that can think do so.")
+    system_prompt: str = Field("", description="Appended to the built-in system prompt, as plain text.")
+    compaction: CompactionSettings = CompactionSettings()
+    edits: EditSettings = EditSettings()
+    permissions: PermissionSettings = PermissionSettings()
+    sessions: SessionSettings = SessionSettings()
+    dsml: DsmlSettings = DsmlSettings()

@@ -1,0 +1,1 @@
+"""The only room that knows LSP: registration, commands, progress, approvals, applying edits."""

@@ -1,0 +1,180 @@
+"""``ports.Editor`` for the agent, on the worker's thread: documents, folders, edits, questions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ds4_lsp.edits import disk, text, uris
+from ds4_lsp.ports import Answer, Applied, Cancel, FileEdit, OpenDocument, Question
+from ds4_lsp.protocol.errors import Ds4Error
+from ds4_lsp.protocol.settings import EditSettings
+from ds4_lsp.server.applying import Applier
+from ds4_lsp.server.approvals import Approvals
+from ds4_lsp.server.client import Client
+from ds4_lsp.server.documents import Document, DocumentStore
+from ds4_lsp.server.worker import Loop
+
+log = logging.getLogger(__name__)
+
+
+class ServerEditor:
+    """The client as the agent sees it. ``main`` is the LSP loop, where everything that talks to the client runs."""
+
+    def __init__(
+        self,
+        main: Loop,
+        *,
+        documents: DocumentStore,
+        applier: Applier,
+        approvals: Approvals,
+        client: Callable[[], Client],
+        settings: Callable[[], EditSettings],
+    ) -> None:
+        self._main = main
+        self._documents = documents
+        self._applier = applier
+        self._approvals = approvals
+        self._client = client
+        self._settings = settings
+        self._folders: tuple[str, ...] = ()
+        self._session_document: str | None = None
+
+    # --- told by the LSP loop; each assignment is atomic ----------------------------------------------------------
+
+    def set_folders(self, folders: Iterable[str]) -> None:
+        self._folders = tuple(folders)
+
+    def change_folders(self, *, added: Iterable[str], removed: Iterable[str]) -> None:
+        gone = {uris.canonical(uri) for uri in removed}
+        kept = [uri for uri in self._folders if uris.canonical(uri) not in gone]
+        known = {uris.canonical(uri) for uri in kept}
+        self._folders = (*kept, *(uri for uri in added if uris.canonical(uri) not in known))
+
+    def note_session_document(self, uri: str) -> None:
+        """The session's first document is one that its user points at."""
+        if self._session_document is None:
+            self._session_document = uri
+
+    def forget_session_document(self) -> None:
+        self._session_document = None
+
+    # --- ports.Editor -----------------------------------------------------------------------------------------------
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        paths = (uris.to_path(uri) for uri in self._folders)
+        return tuple(dict.fromkeys(_real(path) for path in paths if path is not None))
+
+    @property
+    def current_root(self) -> Path | None:
+        """The folder of the session's first document; of the first one open, before the user pointed at any."""
+        roots = self.roots
+        candidates = [self._session_document, *(document.uri for document in self._documents.all())]
+        for uri in candidates:
+            path = None if uri is None else uris.to_path(uri)
+            holder = None if path is None else _innermost(_real(path), roots)
+            if holder is not None:
+                return holder
+        return roots[0] if roots else None
+
+    @property
+    def saves_open_documents(self) -> bool:
+        client = self._client()
+        return self._settings().save and (client.guarded_apply or client.save_document)
+
+    async def document(self, path: Path) -> OpenDocument | None:
+        found = self._documents.get(uris.from_path(path))
+        if found is not None:
+            return _open(found, path)
+        # It may be open by another name (a symlink, another case).
+        wanted = _real(path)
+        return next((document for document in await self.documents() if document.path == wanted), None)
+
+    async def documents(self) -> tuple[OpenDocument, ...]:
+        located = ((document, uris.to_path(document.uri)) for document in self._documents.all())
+        return tuple(_open(document, path) for document, path in located if path is not None)
+
+    async def apply(self, edit: FileEdit) -> Applied:
+        confirm = self._settings().confirm == "always"
+        client = self._client()
+        if confirm and not client.annotations:
+            answer = await self._main.call(self._approvals.confirm(f"{edit.label}\n{edit.path}"))
+            if answer is not True:
+                reason = "the user rejected it" if answer is False else "nobody could be asked to confirm it"
+                return Applied(saved=False, failure=reason, rejected=answer is False)
+        if edit.version is None and not _through_editor(edit, client, confirm=confirm):
+            return await asyncio.to_thread(self._write, edit)
+        outcome = await self._main.call(self._applier.apply(edit, confirm=confirm and client.annotations))
+        if outcome.failure is not None:
+            failure = "the user rejected it" if outcome.rejected else outcome.failure
+            return Applied(saved=False, failure=failure, rejected=outcome.rejected)
+        if edit.version is not None:
+            return Applied(saved=outcome.saved)
+        return await asyncio.to_thread(_verify_unopened, edit, outcome.seen)
+
+    async def ask(self, question: Question, cancel: Cancel) -> Answer:
+        asked = self._main.submit(self._approvals.ask(question))
+
+        def withdraw() -> None:
+            asked.cancel()
+
+        forget = cancel.on_set(withdraw)
+        try:
+            return await asyncio.wrap_future(asked)
+        except asyncio.CancelledError:
+            if cancel.is_set:
+                return "deny"
+            raise
+        finally:
+            forget()
+
+    def _write(self, edit: FileEdit) -> Applied:
+        """Write an unopened file; its text is looked at once more just before."""
+        if self._documents.get(edit.uri) is not None:
+            return Applied(saved=False, failure="the file was opened in the editor meanwhile")
+        try:
+            disk.write(edit.path, edit.after, None if edit.create else edit.before_tag)
+        except Ds4Error as error:
+            return Applied(saved=False, failure=error.message)
+        return Applied(saved=True)
+
+
+def _through_editor(edit: FileEdit, client: Client, *, confirm: bool) -> bool:
+    """Whether an edit of an unopened file goes through the editor.
+
+    It must be saved to be seen by the next command. A client that cannot save would be left with a changed document
+    that the user did not open, so there the server writes the file.
+    """
+    if edit.create and not (client.create_files and client.document_changes):
+        return False
+    return client.guarded_apply or (client.save_document and not edit.create) or (confirm and client.annotations)
+
+
+def _verify_unopened(edit: FileEdit, seen: bool) -> Applied:
+    try:
+        found = text.file_tag(disk.read(edit.path).text)
+    except Ds4Error as error:
+        found = None
+        log.info("after an edit: %s", error.message)
+    if found == edit.after_tag:
+        return Applied(saved=True)
+    if seen:
+        return Applied(saved=False)
+    return Applied(saved=False, failure="the editor answered that it applied the edit, but the file did not change")
+
+
+def _open(document: Document, path: Path) -> OpenDocument:
+    return OpenDocument(document.client_uri, _real(path), document.version, document.text)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _innermost(path: Path, roots: tuple[Path, ...]) -> Path | None:
+    holders = [root for root in roots if path.is_relative_to(root)]
+    return max(holders, key=lambda root: len(root.parts), default=None)

@@ -1,0 +1,60 @@
+"""Arguments and results of commands: JSON to models and back. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
+
+from ds4_lsp.protocol.commands import COMMANDS, Arguments, Command, Wire
+from ds4_lsp.protocol.errors import Ds4Error
+from ds4_lsp.server.protocol import INVALID_PARAMS, REQUEST_FAILED, Refusal
+
+
+def command_of(name: str) -> Command:
+    """Raises ``Refusal`` for a name that is not a command."""
+    command = COMMANDS.get(name)
+    if command is None:
+        raise Refusal(f"There is no command {name!r}. There are: {', '.join(COMMANDS)}.", INVALID_PARAMS)
+    return command
+
+
+def parse_arguments(command: Command, arguments: list[Any]) -> Arguments:
+    """The one JSON object that a command takes; an absent one is empty. Raises ``Refusal`` naming the field."""
+    values = arguments or [{}]
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise Refusal(f"{command.name}: arguments has to hold exactly one JSON object.", INVALID_PARAMS)
+    try:
+        return command.arguments.model_validate(values[0])
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        fields = [".".join(str(part) for part in detail["loc"]) for detail in details]
+        reasons = [
+            f"{field}: {detail['msg']}" if field else detail["msg"]
+            for field, detail in zip(fields, details, strict=True)
+        ]
+        raise Refusal(f"{command.name}: {'; '.join(reasons)}", INVALID_PARAMS, {"fields": fields}) from None
+
+
+def refusal(error: Ds4Error) -> Refusal:
+    """A refusal of the agent's, as the error answer of its request."""
+    data = to_jsonable_python(error.data, by_alias=True, fallback=str)
+    return Refusal(error.message, REQUEST_FAILED, data | {"code": error.code})
+
+
+def to_wire(value: Any) -> Any:
+    """JSON with wire names. A field that may be absent is absent when None; a nullable one is null."""
+    if isinstance(value, Wire):
+        fields = type(value).model_fields
+        known = {
+            info.alias or name: to_wire(getattr(value, name))
+            for name, info in fields.items()
+            if info.is_required() or getattr(value, name) is not None
+        }
+        return known | to_wire(value.model_extra or {})
+    if isinstance(value, dict):
+        return {str(key): to_wire(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_wire(item) for item in value]
+    return to_jsonable_python(value, by_alias=True)

@@ -1,0 +1,50 @@
+"""Texts that the log refers to by hash: file contents before and after edits, for undo."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from ds4_lsp.protocol.errors import CorruptSession, NotFound
+from ds4_lsp.session.storage import make_directory, replace_file, storing
+
+_NAME = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class Blobs:
+    """Immutable texts under the SHA-256 of their UTF-8, one file each. Safe for several writers."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def put(self, text: str) -> str:
+        """Store ``text`` durably and return its name. Raises ``StorageFailed``."""
+        data = text.encode("utf-8", "surrogatepass")
+        name = hashlib.sha256(data).hexdigest()
+        path = self.directory / name
+        with storing("store", path):
+            make_directory(self.directory)
+            # A file under that name is whole: it came by rename. One that does not match is replaced.
+            if not (path.exists() and path.stat().st_size == len(data)):
+                replace_file(path, data)
+        return name
+
+    def get(self, name: str) -> str:
+        """Raises ``NotFound``, ``CorruptSession`` for content that is not what was stored, ``StorageFailed``."""
+        path = self.path(name)
+        if not path.is_file():
+            raise NotFound(f"The text {name} is not stored in this session; the edit cannot be undone.", blob=name)
+        with storing("read", path):
+            data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != name:
+            raise CorruptSession(f"The stored text {path} is damaged; the edit cannot be undone.", blob=name)
+        return data.decode("utf-8", "surrogatepass")
+
+    def path(self, name: str) -> Path:
+        if not _NAME.match(name):
+            raise NotFound(f"{name!r} is not the name of a stored text.", blob=name)
+        return self.directory / name
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and _NAME.match(name) is not None and (self.directory / name).is_file()

@@ -1,0 +1,204 @@
+"""One line of a session's log: its shape, its types, and the way to and from bytes.
+
+A line is a JSON object, UTF-8, ended by LF. Its last member, ``crc``, is the CRC-32 of the bytes before it, so that a
+flipped bit is noticed wherever it falls; a log written without it is read without that check.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FORMAT = 1
+"""The log format that this version writes, and the newest that it reads."""
+
+HEADER = "session/header"
+MESSAGE_TYPES = frozenset({"user/message", "assistant/message", "tool/result"})
+"""Types that carry a ``surfaceOp``: what the model sees derives from these."""
+LOG_ONLY_TYPES = frozenset(
+    {
+        "turn/start",
+        "turn/end",
+        "request/header",
+        "model/loaded",
+        "prompt/queued",
+        "prompt/dropped",
+        "permission/asked",
+        "permission/decided",
+        "tool/started",
+        "edit/applied",
+        "job/started",
+        "job/ended",
+        "compact/start",
+        "compact/summary",
+        "compact/end",
+        "session/title",
+    }
+)
+KNOWN_TYPES = MESSAGE_TYPES | LOG_ONLY_TYPES | {HEADER}
+
+APPEND: Mapping[str, Any] = {"op": "append"}
+"""The ``surfaceOp`` that puts a node at the surface's end."""
+
+_MEMBERS = frozenset({"seq", "type", "time", "data", "surfaceOp", "sourceEventSeqs", "ignorable", "crc"})
+_CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
+_CRC_LENGTH = 18
+
+
+class Damaged(ValueError):
+    """A line is not what was written. The message says how."""
+
+
+class Newer(ValueError):
+    """A line is whole, but of a kind that only a newer version knows."""
+
+
+def replace(start: int, end: int) -> dict[str, Any]:
+    """The ``surfaceOp`` that puts one node in the place of the surface positions ``start`` to ``end`` (inclusive)."""
+    return {"op": "replace", "start": start, "end": end}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. ``seq`` is its position in the log, ``time`` in Unix seconds, ``data`` JSON values.
+
+    ``sources`` are the ``sourceEventSeqs``: the events that this one was made from. ``ignorable``: a version that does
+    not know the type may skip it.
+    """
+
+    seq: int
+    type: str
+    time: float
+    data: dict[str, Any]
+    surface_op: Mapping[str, Any] | None = None
+    sources: tuple[int, ...] = ()
+    ignorable: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The event under its names in the log."""
+        members: dict[str, Any] = {"seq": self.seq, "type": self.type, "time": self.time, "data": self.data}
+        if self.surface_op is not None:
+            members["surfaceOp"] = dict(self.surface_op)
+        if self.sources:
+            members["sourceEventSeqs"] = list(self.sources)
+        if self.ignorable:
+            members["ignorable"] = True
+        return members
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first event's data. ``parent``: session and seq that a fork was made from; ``created_at``: Unix seconds."""
+
+    session_id: str
+    workspace: tuple[str, ...]
+    created_at: float
+    title: str | None = None
+    parent: tuple[str, int] | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "format": FORMAT,
+            "sessionId": self.session_id,
+            "workspace": list(self.workspace),
+            "createdAt": self.created_at,
+        }
+        if self.title is not None:
+            data["title"] = self.title
+        if self.parent is not None:
+            data["parent"] = {"sessionId": self.parent[0], "seq": self.parent[1]}
+        return data
+
+    @classmethod
+    def from_event(cls, event: Event) -> Header:
+        """Raises ``Newer`` for a later format, ``Damaged`` where the first event is no header."""
+        data = event.data
+        if event.type != HEADER or not isinstance(data.get("format"), int):
+            raise Damaged("the first event is not a session header")
+        if data["format"] > FORMAT:
+            raise Newer(f"log format {data['format']}, this version reads up to {FORMAT}")
+        try:
+            parent = data.get("parent")
+            return cls(
+                session_id=str(data["sessionId"]),
+                workspace=tuple(str(path) for path in data["workspace"]),
+                created_at=float(data["createdAt"]),
+                title=data.get("title"),
+                parent=None if parent is None else (str(parent["sessionId"]), int(parent["seq"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(f"the session header lacks or garbles {error}") from error
+
+
+def encode(event: Event) -> bytes:
+    """The event as one line. Raises ``ValueError`` or ``TypeError`` for data that is not JSON."""
+    members = event.to_json()
+    try:
+        body = json.dumps(members, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:
+        # Lone surrogates (from a file name, say) have no UTF-8 form; JSON can escape them.
+        body = json.dumps(members, separators=(",", ":"), allow_nan=False).encode()
+    head = body[:-1]
+    return b'%b,"crc":"%08x"}\n' % (head, zlib.crc32(head))
+
+
+def has_crc(line: bytes) -> bool:
+    """Whether a line, without its LF, ends in a checksum."""
+    return _CRC.fullmatch(line[-_CRC_LENGTH:]) is not None
+
+
+def decode(line: bytes, seq: int) -> Event:
+    """The event in ``line`` (without its LF), which must be number ``seq``. Raises ``Damaged`` or ``Newer``."""
+    found = _CRC.fullmatch(line[-_CRC_LENGTH:])
+    if found and int(found.group(1), 16) != zlib.crc32(line[:-_CRC_LENGTH]):
+        raise Damaged("its checksum does not match its content")
+    try:
+        members = json.loads(line.decode())
+    except ValueError as error:
+        raise Damaged(f"it is not JSON ({error})") from error
+    if not isinstance(members, dict):
+        raise Damaged("it is not an object")
+    if type(members.get("seq")) is not int or members["seq"] != seq:
+        raise Damaged(f"its seq is {members.get('seq')!r} where {seq} belongs")
+    if "crc" in members and found is None:
+        raise Damaged("its checksum is garbled")
+    if not members.keys() <= _MEMBERS:
+        raise Damaged(f"it has unknown members: {', '.join(sorted(members.keys() - _MEMBERS))}")
+    kind, time, data = members.get("type"), members.get("time"), members.get("data")
+    if not isinstance(kind, str) or not isinstance(time, int | float) or not isinstance(data, dict):
+        raise Damaged("its type, time or data is missing or garbled")
+    ignorable = members.get("ignorable", False) is True
+    if kind not in KNOWN_TYPES and not ignorable:
+        raise Newer(f"event type {kind!r}")
+    if (kind == HEADER) != (seq == 0):
+        raise Damaged("a session header is the first event, and only that")
+    event = Event(
+        seq, kind, time, data, members.get("surfaceOp"), _sources(members.get("sourceEventSeqs", ()), seq), ignorable
+    )
+    check_surface_op(event.type, event.surface_op)
+    return event
+
+
+def check_surface_op(kind: str, op: Mapping[str, Any] | None) -> None:
+    """Raise ``Damaged`` unless exactly the message types carry a well-formed ``surfaceOp``."""
+    if kind not in MESSAGE_TYPES:
+        if op is not None:
+            raise Damaged(f"a {kind} event carries a surfaceOp")
+        return
+    if not isinstance(op, Mapping):
+        raise Damaged(f"a {kind} event lacks its surfaceOp")
+    if op.get("op") == "append":
+        return
+    start, end = op.get("start"), op.get("end")
+    if op.get("op") != "replace" or type(start) is not int or type(end) is not int or not 0 <= start <= end:
+        raise Damaged(f"its surfaceOp is garbled: {dict(op)!r}")
+
+
+def _sources(value: object, seq: int) -> tuple[int, ...]:
+    if not isinstance(value, Sequence) or any(type(item) is not int or not 0 <= item < seq for item in value):
+        raise Damaged("its sourceEventSeqs do not name earlier events")
+    return tuple(value)

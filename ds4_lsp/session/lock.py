@@ -1,0 +1,59 @@
+"""One writer per session: an operating system's lock, which ends with its process however that ends."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ds4_lsp.protocol.errors import SessionLocked
+from ds4_lsp.session.storage import replace_file, storing
+
+LOCK_NAME = "lock"
+PID_NAME = "lock.pid"
+
+
+class SessionLock:
+    """Held from construction to :meth:`release`. Raises ``SessionLocked`` (with ``pid``) or ``StorageFailed``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._lock = FileLock(directory / LOCK_NAME, mode=0o600, thread_local=False)
+        pid_path = directory / PID_NAME
+        with storing("lock", directory):
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout as error:
+                # Inside, since a Timeout is an OSError too.
+                raise _locked(directory) from error
+        try:
+            with storing("lock", directory):
+                # In a file of its own: a contender may truncate the lock's file before it learns that it is held.
+                replace_file(pid_path, f"{os.getpid()}\n".encode(), durable=False)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def release(self) -> None:
+        """Idempotent; never raises for a directory that has vanished."""
+        with suppress(OSError):
+            self._lock.release()
+
+
+def _locked(directory: Path) -> SessionLocked:
+    pid = holder(directory)
+    who = "another process" if pid is None else f"process {pid}"
+    return SessionLocked(
+        f"Session {directory.name} is open in {who}. Close it there, or continue in a fork of it (ds4.forkSession).",
+        sessionId=directory.name,
+        pid=pid,
+    )
+
+
+def holder(directory: Path) -> int | None:
+    """The pid that last locked the session: its holder, where the lock is held."""
+    try:
+        return int((directory / PID_NAME).read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,177 @@
+"""An open session: its log, the surface and state that derive from it, and what lies beside it on disk."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ds4_lsp.protocol.errors import InvalidRequest, NotFound
+from ds4_lsp.session import meta
+from ds4_lsp.session.blobs import Blobs
+from ds4_lsp.session.events import Event, Header
+from ds4_lsp.session.lock import SessionLock
+from ds4_lsp.session.log import EventLog
+from ds4_lsp.session.meta import SessionSummary, summarise
+from ds4_lsp.session.reader import LOG_NAME
+from ds4_lsp.session.recovery import recovery
+from ds4_lsp.session.state import LogState
+from ds4_lsp.session.storage import make_directory, storing
+from ds4_lsp.session.surface import Surface
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """One writer's view of a session, from :meth:`open` to :meth:`close`. Owned by the session worker."""
+
+    def __init__(self, log: EventLog, surface: Surface, state: LogState, lock: SessionLock) -> None:
+        self.log = log
+        self.surface = surface
+        self.state = state
+        self.directory = log.directory
+        self.blobs = Blobs(self.directory / "blobs")
+        self.recovered: tuple[Event, ...] = ()
+        """What :meth:`open` appended to settle an earlier end."""
+        self._lock = lock
+        self._calls = state.last_call
+        self._closed = False
+
+    @classmethod
+    def open(cls, directory: Path) -> Session:
+        """Lock, read and settle the session in ``directory``.
+
+        Raises ``NotFound``, ``SessionLocked``, ``CorruptSession`` (nothing was changed) or ``StorageFailed``.
+        """
+        if not (directory / LOG_NAME).exists():
+            # Asked before the lock, which would create the directory of a session that does not exist.
+            raise NotFound(f"There is no session in {directory}.", path=str(directory))
+        lock = SessionLock(directory)
+        log: EventLog | None = None
+        try:
+            surface, state = Surface(), LogState()
+
+            def observe(event: Event) -> None:
+                surface.apply(event)
+                state.apply(event)
+
+            log = EventLog.open(directory, observe)
+            session = cls(log, surface, state, lock)
+            session.recovered = tuple(
+                session.append(draft.type, draft.data, surface_op=draft.surface_op) for draft in recovery(state)
+            )
+            if session.recovered:
+                session.sync()
+                _log.warning("session %s had not been closed: appended %d events", session.id, len(session.recovered))
+        except BaseException:
+            if log is not None:
+                log.close()
+            lock.release()
+            raise
+        return session
+
+    @property
+    def id(self) -> str:
+        return self.header.session_id
+
+    @property
+    def header(self) -> Header:
+        return self.log.header
+
+    @property
+    def title(self) -> str:
+        """As given, or the first line of the first prompt; empty before that."""
+        return self.state.title
+
+    @property
+    def next_seq(self) -> int:
+        return self.log.next_seq
+
+    def append(
+        self,
+        type: str,
+        data: Mapping[str, Any],
+        *,
+        surface_op: Mapping[str, Any] | None = None,
+        sources: Sequence[int] = (),
+        ignorable: bool = False,
+    ) -> Event:
+        """Log one event and let surface and state follow.
+
+        Raises ``StorageFailed``, ``CorruptSession`` for a replacement that does not cite what it shadows, or
+        ``InvalidRequest`` for a result that no call waits for; in each case nothing has changed.
+        """
+        event = self.log.prepare(type, data, surface_op=surface_op, sources=sources, ignorable=ignorable)
+        self.surface.check(event)
+        problem = self.state.problem(event) if type == "tool/result" else None
+        if problem is not None:
+            raise InvalidRequest(f"A call gets exactly one result; this is a {problem}.")
+        self.log.write(event)
+        self.surface.apply(event)
+        self.state.apply(event)
+        if type == "turn/end":
+            self.save_meta()
+        return event
+
+    def sync(self) -> None:
+        """Return when everything appended is durable. Raises ``StorageFailed``."""
+        self.log.sync()
+
+    def events(self) -> Iterator[Event]:
+        """Every event of the log, streamed from disk."""
+        return self.log.events()
+
+    def next_turn(self) -> int:
+        """The number of the turn that the next ``turn/start`` begins, from 1."""
+        return self.state.last_turn + 1
+
+    def next_call_id(self) -> str:
+        """``c1``, ``c2``, …: unique in the session, over restarts and forks."""
+        self._calls = max(self._calls, self.state.last_call) + 1
+        return f"c{self._calls}"
+
+    def queued(self) -> list[Event]:
+        """``prompt/queued`` events that no turn has taken and nobody dropped, oldest first."""
+        return list(self.state.queue.values())
+
+    def summary(self) -> SessionSummary:
+        return summarise(self.directory, self.state, self.log.length)
+
+    def directory_for(self, name: str) -> Path:
+        """A directory of the session (``kv``, ``jobs``), created where missing. Raises ``StorageFailed``."""
+        path = self.directory / name
+        with storing("create", path):
+            make_directory(path)
+        return path
+
+    @property
+    def kv_dir(self) -> Path:
+        return self.directory_for(meta.KV_NAME)
+
+    @property
+    def jobs_dir(self) -> Path:
+        return self.directory_for("jobs")
+
+    def close(self) -> None:
+        """Flush the log, write the cache, release the lock. Idempotent. Raises ``StorageFailed`` where the log could
+        not be made durable; the session is closed all the same."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.log.sync()
+            self.save_meta()
+        finally:
+            with suppress(OSError):
+                self.log.close()
+            self._lock.release()
+
+    def save_meta(self) -> None:
+        """Write the cache that lists of sessions read. Done at the end of a turn anyway; never raises."""
+        try:
+            meta.write(self.directory, self.summary())
+        except OSError as error:
+            # A cache only: whoever lists the sessions reads the log instead.
+            _log.warning("could not write %s of session %s: %s", meta.META_NAME, self.id, error)

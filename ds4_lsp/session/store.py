@@ -1,0 +1,196 @@
+"""The sessions of one workspace on disk: ``BASE/<workspace>/<session>/``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from platformdirs import user_state_path
+
+from ds4_lsp.protocol.errors import Ambiguous, NotFound
+from ds4_lsp.session import meta
+from ds4_lsp.session.events import Header
+from ds4_lsp.session.fork import copy_log
+from ds4_lsp.session.lock import SessionLock
+from ds4_lsp.session.log import EventLog
+from ds4_lsp.session.meta import SessionSummary
+from ds4_lsp.session.reader import LOG_NAME
+from ds4_lsp.session.session import Session
+from ds4_lsp.session.storage import make_directory, replace_file, storage_failed, storing, sync_directory
+
+WORKSPACE_NAME = "workspace.json"
+_GROUP = re.compile(r"[0-9a-f]{16}\Z")
+_SESSION = re.compile(r"[0-9a-f]{16}\Z")
+_NEW, _DELETED = ".new-", ".deleted-"
+_log = logging.getLogger(__name__)
+
+
+def default_base() -> Path:
+    """Where sessions are kept unless a setting says otherwise."""
+    return Path(user_state_path("ds4-lsp", appauthor=False)) / "sessions"
+
+
+def workspace_key(workspace: Sequence[Path]) -> str:
+    """The directory name of a workspace: the same for the same folders in any order."""
+    paths = sorted({str(path.resolve()) for path in workspace})
+    return hashlib.sha256("\0".join(paths).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+class SessionStore:
+    """``base`` None is the user's state directory. Nothing is created before a session is."""
+
+    def __init__(self, base: Path | None, workspace: Sequence[Path]) -> None:
+        self.base = base or default_base()
+        self.workspace = tuple(str(path.resolve()) for path in workspace)
+        self.directory = self.base / workspace_key(workspace)
+
+    def create(self, title: str | None = None, parent: tuple[str, int] | None = None) -> Session:
+        """A new, empty, open session. Raises ``StorageFailed``."""
+        header = self._header(title, parent)
+        draft = self._draft(header)
+        try:
+            EventLog.create(draft, header).close()
+            return self._publish(draft, header)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+
+    def open(self, prefix: str) -> Session:
+        """The session whose id begins with ``prefix``, and no other's does.
+
+        Raises ``NotFound``, ``Ambiguous``, ``SessionLocked``, ``CorruptSession`` or ``StorageFailed``.
+        """
+        return Session.open(self.find(prefix))
+
+    def find(self, prefix: str) -> Path:
+        """The directory of a session, by any unique prefix of its id. Raises ``NotFound`` or ``Ambiguous``."""
+        found = [path for path in self._directories() if path.name.startswith(prefix)] if prefix else []
+        if not found:
+            raise NotFound(
+                f"This workspace has no session {prefix!r}. ds4.listSessions names those that it has.", sessionId=prefix
+            )
+        if len(found) > 1:
+            names = sorted(path.name for path in found)
+            raise Ambiguous(
+                f"{prefix!r} is the beginning of {len(names)} sessions: {', '.join(names[:5])}. Give more of the id.",
+                sessionIds=names,
+            )
+        return found[0]
+
+    def list(self) -> Sequence[SessionSummary]:
+        """Every session of the workspace, newest first; a damaged one too, with its ``problem``."""
+        summaries = [meta.load(path) for path in self._directories()]
+        return sorted(summaries, key=lambda item: (item.updated_at, item.session_id), reverse=True)
+
+    def latest(self) -> str | None:
+        """The id of the session last written to that can be read, if any."""
+        return next((item.session_id for item in self.list() if item.problem is None), None)
+
+    def delete(self, prefix: str) -> str:
+        """Remove a session and everything beside it; returns its id.
+
+        Raises ``NotFound``, ``Ambiguous``, ``SessionLocked`` (also where this process has it open), ``StorageFailed``.
+        """
+        path = self.find(prefix)
+        lock = SessionLock(path)
+        try:
+            # Renamed first: a session disappears at once and as a whole, whatever happens to the rest.
+            grave = path.with_name(f"{_DELETED}{path.name}-{secrets.token_hex(4)}")
+            with storing("delete", path):
+                path.rename(grave)
+            shutil.rmtree(grave, ignore_errors=True)
+        finally:
+            lock.release()
+        return path.name
+
+    def fork(self, prefix: str, seq: int | None = None, *, title: str | None = None) -> Session:
+        """A new, open session that begins as a copy of another up to event ``seq`` (inclusive; None: as far as its
+        calls have results). The other may be open elsewhere; it may be damaged after ``seq``.
+
+        The copy keeps the texts that its edits refer to. Queued prompts stay with the original.
+        Raises ``InvalidRequest`` for a cut that would part a call from its result or fall into a compaction; else as
+        :meth:`open` and :meth:`create` do.
+        """
+        source = self.find(prefix)
+        draft = self._draft(None)
+        try:
+            header = copy_log(source, draft, seq, lambda parent, old: self._header(title or old, parent))
+            session = self._publish(draft, header)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        for queued in session.queued():
+            session.append("prompt/dropped", {"queued": queued.seq, "reason": "forked"})
+        session.sync()
+        return session
+
+    def clean(self) -> int:
+        """Remove what creations and deletions that were cut short left behind, an hour after; returns how many."""
+        removed = 0
+        for path in self._entries():
+            with suppress(OSError):
+                stale = time.time() - path.stat().st_mtime > 3600
+                if stale and path.name.startswith((_NEW, _DELETED)):
+                    shutil.rmtree(path)
+                    removed += 1
+        return removed
+
+    def _header(self, title: str | None, parent: tuple[str, int] | None) -> Header:
+        return Header(secrets.token_hex(8), self.workspace, round(time.time(), 3), title, parent)
+
+    def _draft(self, header: Header | None) -> Path:
+        name = header.session_id if header else secrets.token_hex(8)
+        path = self.directory / f"{_NEW}{name}"
+        with storing("create a session in", self.directory):
+            make_directory(self.directory)
+            marker = self.directory / WORKSPACE_NAME
+            if not marker.exists():
+                replace_file(marker, json.dumps({"workspace": self.workspace}).encode())
+            path.mkdir(mode=0o700)
+        return path
+
+    def _publish(self, draft: Path, header: Header) -> Session:
+        """Give a complete draft its name: a session is there as a whole or not at all."""
+        path = self.directory / header.session_id
+        with storing("create", path):
+            draft.rename(path)
+            sync_directory(self.directory)
+        return Session.open(path)
+
+    def _directories(self) -> Sequence[Path]:
+        return [path for path in self._entries() if _SESSION.match(path.name) and (path / LOG_NAME).exists()]
+
+    def _entries(self) -> Sequence[Path]:
+        try:
+            return sorted(self.directory.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise storage_failed("read the sessions in", self.directory, error) from error
+
+
+def every_store(base: Path | None) -> Iterator[SessionStore]:
+    """The stores of all workspaces that ever had a session under ``base``."""
+    root = base or default_base()
+    if not root.is_dir():
+        return
+    with storing("read the sessions in", root):
+        groups = sorted(path for path in root.iterdir() if _GROUP.match(path.name) and path.is_dir())
+    for group in groups:
+        try:
+            workspace = json.loads((group / WORKSPACE_NAME).read_bytes())["workspace"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _log.warning("%s does not name its workspace: %s", group, error)
+            workspace = []
+        store = SessionStore(root, [Path(item) for item in workspace])
+        # The folders may since have become links to elsewhere; the sessions stay where they are.
+        store.directory = group
+        yield store

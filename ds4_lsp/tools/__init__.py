@@ -1,0 +1,1 @@
+"""The agent's tools: one small module each, all of one shape."""

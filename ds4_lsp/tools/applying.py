@@ -1,0 +1,208 @@
+"""The guarded path from an edit's target to the changed file, for the tools, ``ds4.applyEdit`` and undo alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ds4_lsp.edits import context
+from ds4_lsp.edits.guard import OldText, Refusal, Target, resolve
+from ds4_lsp.edits.pages import excerpt
+from ds4_lsp.edits.plan import plan
+from ds4_lsp.edits.text import file_tag, lines
+from ds4_lsp.edits.uris import from_path
+from ds4_lsp.edits.views import FileViews, Ranges, Splice
+from ds4_lsp.ports import FileEdit
+from ds4_lsp.protocol.errors import Ambiguous, Denied, Ds4Error, InvalidRequest, NotApplied, NotFound, StaleFileTag
+from ds4_lsp.tools.base import Call
+from ds4_lsp.tools.files import Files, Loaded
+
+
+@dataclass(frozen=True)
+class EditRequest:
+    """``target`` None creates the file. ``path``: real. ``file_tag``: of the text that the author saw.
+
+    ``require_shown`` False is for clients and undo, which know the whole text that they name.
+    """
+
+    path: Path
+    target: Target | None
+    new_text: str
+    file_tag: str
+    label: str
+    require_shown: bool = True
+
+
+@dataclass(frozen=True)
+class EditDone:
+    """An edit that is in the file; not ``changed``: the text was so already, and nothing was done.
+
+    ``replaced``: the lines it took the place of; ``start_line`` to ``end_line``: the lines it is now. Both are 1-based
+    inclusive, and end before they start when there are none. ``shift``: by how much the lines below moved.
+    ``current_tag``: differs from ``edit.after_tag`` when the file has changed again, as by a formatter on save.
+    ``around`` and ``shown``: the text around the edit with line numbers, and which of its lines are whole.
+    """
+
+    edit: FileEdit
+    call: Call
+    name: str
+    replaced: tuple[int, int]
+    start_line: int
+    end_line: int
+    total: int
+    shift: int
+    around: str
+    shown: Ranges
+    current_tag: str
+    rebased: bool = False
+    saved: bool = False
+
+    @property
+    def created(self) -> bool:
+        return self.edit.create
+
+    @property
+    def changed(self) -> bool:
+        return self.edit.create or self.edit.before != self.edit.after
+
+
+OnEdit = Callable[[EditDone], None]
+
+
+async def apply_guarded(
+    files: Files,
+    request: EditRequest,
+    call: Call,
+    *,
+    views: FileViews | None = None,
+    on_edit: OnEdit | None = None,
+) -> EditDone:
+    """Apply one edit or change nothing. ``on_edit`` hears of it as soon as it is in the file.
+
+    ``views``: those of the author, by default the session's. Errors: ``StaleFileTag``, ``Ambiguous``, ``NotFound``,
+    ``InvalidRequest`` (refused); ``NotApplied`` (the editor did not do it); ``Denied`` (the user rejected the preview).
+    """
+    views = files.views if views is None else views
+    async with files.lock(request.path):
+        if request.target is None:
+            done = await _create(files, request, call)
+        else:
+            done = await _change(files, request, request.target, call, views)
+        _remember(views, done, request, files)
+        if on_edit is not None and done.changed:
+            on_edit(done)
+        return done
+
+
+async def _create(files: Files, request: EditRequest, call: Call) -> EditDone:
+    path, name = request.path, files.workspace.display(request.path)
+    if await files.exists(path):
+        raise StaleFileTag(f"{name} exists already: read it, and give its file_tag to replace what is in it.")
+    edit = FileEdit(
+        uri=from_path(path),
+        path=path,
+        version=None,
+        before="",
+        start=0,
+        end=0,
+        new_text=request.new_text,
+        before_tag=file_tag(""),
+        after_tag=file_tag(request.new_text),
+        label=request.label,
+        create=True,
+        save=files.settings().edits.save,
+    )
+    return await _send(files, _done(edit, call, name, (1, 0), least=0))
+
+
+async def _change(files: Files, request: EditRequest, target: Target, call: Call, views: FileViews) -> EditDone:
+    loaded = await _load(files, request, views)
+    tag = request.file_tag.strip().strip("\"'").lower()
+    found = resolve(
+        target,
+        request.new_text,
+        tag=tag,
+        current=loaded.text,
+        view=views.seen(loaded.key, tag),
+        mode=files.settings().edits.guard,
+        require_shown=request.require_shown,
+    )
+    if isinstance(found, Refusal):
+        raise _refused(loaded, found, tag)
+    edit = plan(
+        uri=loaded.uri,
+        path=loaded.path,
+        version=loaded.version,
+        before=loaded.text,
+        start=found.start,
+        end=found.end,
+        new_text=found.new_text,
+        label=request.label,
+        save=files.settings().edits.save,
+    )
+    done = _done(edit, call, loaded.name, (found.start_line, found.end_line), least=isinstance(target, OldText))
+    done = replace(done, rebased=found.rebased)
+    return await _send(files, done) if done.changed else replace(done, saved=True)
+
+
+def _done(edit: FileEdit, call: Call, name: str, replaced: tuple[int, int], least: int) -> EditDone:
+    """``least``: how many lines the new text is in at least, 1 for a piece of a line."""
+    rows = lines(edit.after)
+    total = len(rows)
+    shift = total - len(lines(edit.before))
+    start = replaced[0]
+    end = min(max(replaced[1] + shift, start + least - 1), total)
+    around, shown = excerpt(rows, context.around(start, end, total))
+    return EditDone(edit, call, name, replaced, start, end, total, shift, around, shown, edit.after_tag)
+
+
+async def _load(files: Files, request: EditRequest, views: FileViews) -> Loaded:
+    try:
+        return await files.load(request.path)
+    except NotFound:
+        if not views.any(from_path(request.path)):
+            raise
+        name = files.workspace.display(request.path)
+        raise StaleFileTag(
+            f"{name} was deleted since it was read. If it should exist, create it with `write` and no file_tag.",
+            expected=request.file_tag,
+            current=None,
+        ) from None
+
+
+async def _send(files: Files, done: EditDone) -> EditDone:
+    """Have the editor apply it, and look whether it did."""
+    edit, name = done.edit, done.name
+    applied = await files.editor.apply(edit)
+    if applied.rejected:
+        raise Denied(f"{name} was not changed: the user rejected this edit in the preview. Ask what they want instead.")
+    if applied.failure is not None:
+        raise NotApplied(
+            f"{name} was not changed: {applied.failure}. Read it again before you try once more.", uri=edit.uri
+        )
+    try:
+        now = await files.load(edit.path)
+    except Ds4Error as error:
+        raise NotApplied(f"{name} was edited, but cannot be read any more: {error.message}", uri=edit.uri) from error
+    if now.tag == edit.before_tag != edit.after_tag:
+        raise NotApplied(
+            f"{name} was not changed, although the editor said so. Read it again before you try once more.",
+            uri=edit.uri,
+        )
+    return replace(done, saved=applied.saved, current_tag=now.tag)
+
+
+def _refused(loaded: Loaded, why: Refusal, tag: str) -> Ds4Error:
+    message = context.refusal(loaded.name, why, tag, loaded.tag)
+    kind = {"staleFileTag": StaleFileTag, "ambiguous": Ambiguous, "invalid": InvalidRequest}[why.code]
+    return kind(message, uri=loaded.uri, expected=tag, current=loaded.tag)
+
+
+def _remember(views: FileViews, done: EditDone, request: EditRequest, files: Files) -> None:
+    edit, key = done.edit, from_path(done.edit.path)
+    if request.require_shown:
+        views.edited(key, edit.before_tag, edit.after, Splice(*done.replaced, done.shift), done.shown)
+    elif views is not files.views:
+        # A client knows the text that it made; the model has been shown nothing of it.
+        views.show(key, edit.after, [(1, done.total)])

@@ -1,0 +1,133 @@
+"""The tool ``edit``: replace lines, or a text, that the model has seen."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field, model_validator
+
+from ds4_lsp.edits.guard import Lines, OldText, Target, Whole
+from ds4_lsp.edits.pages import header
+from ds4_lsp.edits.uris import from_path
+from ds4_lsp.protocol.errors import InvalidRequest
+from ds4_lsp.tools.applying import EditDone, EditRequest, OnEdit, apply_guarded
+from ds4_lsp.tools.base import Call, Shown, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.files import Files
+from ds4_lsp.tools.permissions import Gate
+
+
+class EditArguments(ToolArguments):
+    path: str = Field(description="File, relative to the workspace.")
+    file_tag: str = Field(description="The file_tag shown with the lines that you change.")
+    line: int | None = Field(None, ge=1, description="The one line to replace.")
+    range: str | None = Field(None, description='Lines to replace, as "12-15", or "all".')
+    start_line: int | None = Field(None, ge=1, description="First line to replace.")
+    end_line: int | None = Field(
+        None, ge=0, description="Last line to replace. start_line - 1 replaces none: new goes before start_line."
+    )
+    old: str | None = Field(None, description="Text to replace; it must occur exactly once in the file.")
+    new: str = Field(description="What to put there; empty deletes.")
+
+    @model_validator(mode="after")
+    def _one_target(self) -> EditArguments:
+        ends = (self.start_line, self.end_line)
+        named = [self.line is not None, self.range is not None, ends != (None, None), self.old is not None]
+        if sum(named) != 1:
+            raise ValueError("name exactly one target: line, or range, or start_line with end_line, or old")
+        if named[2] and None in ends:
+            raise ValueError("start_line and end_line go together")
+        return self
+
+    def target(self) -> Target:
+        """``InvalidRequest``: ``range`` is neither lines nor "all"."""
+        if self.old is not None:
+            return OldText(self.old)
+        if self.line is not None:
+            return Lines(self.line, self.line)
+        if self.start_line is not None and self.end_line is not None:
+            return Lines(self.start_line, self.end_line)
+        text = (self.range or "").strip()
+        if text == "all":
+            return Whole("lines")
+        found = re.fullmatch(r"(\d+)(?:\s*[-–:]\s*(\d+))?", text)
+        if found is None:
+            raise InvalidRequest(f'range="{text}" is not understood: give lines as "12-15", or "all".')
+        return Lines(int(found[1]), int(found[2] or found[1]))
+
+
+class Edit(Tool[EditArguments]):
+    name = "edit"
+    one_of = (("line",), ("range",), ("start_line", "end_line"), ("old",))
+    description = (
+        "Replace lines or a text in a file that you have read. Only text that was shown with that file_tag can be "
+        "replaced. The result shows the new file_tag and the new line numbers: use these for the next edit."
+    )
+    Arguments = EditArguments
+    changes = True
+
+    def __init__(self, files: Files, gate: Gate, on_edit: OnEdit) -> None:
+        self._files = files
+        self._gate = gate
+        self._on_edit = on_edit
+
+    async def run(self, arguments: EditArguments, call: Call) -> ToolResult:
+        """Errors: those of :func:`~ds4_lsp.tools.applying.apply_guarded`, ``OutsideWorkspace``, ``Denied``."""
+        target = arguments.target()
+        path = await self._files.workspace.resolve(arguments.path, call)
+        name = self._files.workspace.display(path)
+        await self._gate.check("write", detail=name, key=str(path), call=call)
+        request = EditRequest(path, target, arguments.new, arguments.file_tag, f"ds4: edit {name}")
+        return report(await apply_guarded(self._files, request, call, on_edit=self._on_edit))
+
+
+def report(done: EditDone) -> ToolResult:
+    """What the model is told of an edit that was applied."""
+    edit, name = done.edit, done.name
+    start, end, total = done.start_line, done.end_line, done.total
+    notes = [_deed(done)]
+    if done.rebased:
+        first, last = done.replaced
+        notes.append(f"The file had changed since you read it; your lines now were {_rows(first, last)}.")
+    if done.shift and not done.created and end < total:
+        notes.append(f"Lines below moved by {done.shift:+d}: their old numbers are stale.")
+    if done.changed and not done.saved:
+        notes.append("Changed in the editor but not saved: commands run by `bash` still see the old text.")
+    if done.current_tag != edit.after_tag:
+        notes.append(
+            f"The file has changed again since (by the user, or a formatter on save), to file_tag={done.current_tag}: "
+            "read it again before you edit it."
+        )
+    first = done.shown[0][0] if done.shown else 1
+    last = done.shown[-1][1] if done.shown else 0
+    notes.append(header(name, edit.after_tag, first, last, total))
+    return ToolResult(
+        "\n".join(filter(None, (*notes, done.around))),
+        shown=(Shown(from_path(edit.path), name, edit.after_tag, done.shown),),
+        data={
+            "fileTag": edit.after_tag,
+            "startLine": start,
+            "endLine": end,
+            "rebased": done.rebased,
+            "saved": done.saved,
+        },
+    )
+
+
+def _deed(done: EditDone) -> str:
+    name = done.name
+    if done.created:
+        return f"Created {name} with {done.total} lines."
+    if not done.changed:
+        return f"{name} reads so already: nothing was changed."
+    first, last = done.replaced
+    if last < first:
+        return f"Edited {name}: inserted {_rows(done.start_line, done.end_line)}."
+    if done.end_line < done.start_line:
+        return f"Edited {name}: deleted {_rows(first, last)}."
+    return f"Edited {name}: {_rows(first, last)} became {_rows(done.start_line, done.end_line)}."
+
+
+def _rows(first: int, last: int) -> str:
+    if last < first:
+        return f"the place before line {first}"
+    return f"line {first}" if first == last else f"lines {first}-{last}"

@@ -1,0 +1,60 @@
+"""The tool ``read``: lines of a file with the tag that edits need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from ds4_lsp.edits.pages import header, page
+from ds4_lsp.edits.text import lines
+from ds4_lsp.protocol.errors import InvalidRequest
+from ds4_lsp.tools.base import Call, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.files import Continue, Files, Loaded
+
+
+class ReadArguments(ToolArguments):
+    path: str = Field(description="File, relative to the workspace.")
+    start_line: int = Field(1, ge=1, description="First line.")
+    max_lines: int = Field(500, ge=1, description="Most lines to show.")
+    whole: bool = Field(False, description="Show the whole file, whatever its length.")
+    raw: bool = Field(False, description="Show the text as it is: no line numbers, long lines in full.")
+
+
+class Read(Tool[ReadArguments]):
+    name = "read"
+    description = (
+        "Show lines of a text file, each as `NUMBER text`, with the file_tag that `edit` and `write` need. When "
+        "more lines follow, the result says so: go on with `more`, or with start_line."
+    )
+    Arguments = ReadArguments
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    async def run(self, arguments: ReadArguments, call: Call) -> ToolResult:
+        path = await self._files.workspace.resolve(arguments.path, call)
+        start, count = (1, None) if arguments.whole else (arguments.start_line, arguments.max_lines)
+        return await self._page(path, start, count, arguments.raw, None)
+
+    async def _page(self, path: Path, start: int, count: int | None, raw: bool, tag: str | None) -> ToolResult:
+        """``tag``: that of the page before, when this one goes on from it."""
+        loaded = await self._files.load(path)
+        rows = lines(loaded.text)
+        if start > max(1, len(rows)):
+            raise InvalidRequest(f"{loaded.name} has {len(rows)} lines: start_line={start} is beyond its end.")
+        part = page(rows, start, count, raw=raw)
+        notes: list[str] = []
+        if tag not in (None, loaded.tag):
+            notes.append("[the file has changed since the lines before were shown: their numbers may be stale]")
+        if part.more is not None:
+            notes.append(f"continue_offset={part.more} (use `more`, or `read` with start_line={part.more})")
+        self._files.more = self._rest(loaded, part.more, raw)
+        head = header(loaded.name, loaded.tag, part.start, part.end, part.total)
+        shown = self._files.show(loaded, part.shown)
+        return ToolResult("\n".join(filter(None, (head, part.body.removesuffix("\n"), *notes))), shown=(shown,))
+
+    def _rest(self, loaded: Loaded, start: int | None, raw: bool) -> Continue | None:
+        if start is None:
+            return None
+        return lambda count, _call: self._page(loaded.path, start, count, raw, loaded.tag)

@@ -1,0 +1,101 @@
+"""Which file a path names, and whether it is the agent's to touch.
+
+Paths are relative to the workspace, absolute, or ``file`` URIs. What counts is the real path: ``..`` and symlinks are
+followed before anything is compared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ds4_lsp.edits.uris import to_path
+from ds4_lsp.ports import Editor
+from ds4_lsp.protocol.errors import InvalidRequest, OutsideWorkspace
+from ds4_lsp.protocol.settings import Settings
+from ds4_lsp.tools.base import Call
+from ds4_lsp.tools.permissions import Gate
+
+
+class Workspace:
+    """The workspace folders of one session, as the editor has them now."""
+
+    def __init__(self, editor: Editor, gate: Gate, settings: Callable[[], Settings]) -> None:
+        self._editor = editor
+        self._gate = gate
+        self._settings = settings
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders' real paths, the one that relative paths are tried against first in front."""
+        roots, current = self._editor.roots, self._editor.current_root
+        return roots if current is None else (current, *(root for root in roots if root != current))
+
+    async def resolve(self, name: str, call: Call) -> Path:
+        """The real path that ``name`` means; it need not exist.
+
+        ``OutsideWorkspace``, or ``Denied`` where the user was asked: it is in no workspace folder. ``InvalidRequest``:
+        it is no path.
+        """
+        path = self.locate(name)
+        if not self.contains(path):
+            await self._leave(path, name, call)
+        return path
+
+    def locate(self, name: str) -> Path:
+        """The real path that ``name`` means, wherever it leads."""
+        path = _spelled(name)
+        if path.is_absolute():
+            return _real(path)
+        roots = self.roots
+        if not roots:
+            raise OutsideWorkspace(
+                f"{name}: no workspace folder is open, so relative paths mean nothing. Tell the user."
+            )
+        found = (root / path for root in roots if os.path.lexists(root / path))
+        return _real(next(found, roots[0] / path))
+
+    def contains(self, path: Path) -> bool:
+        """Whether a real path is a workspace folder or in one."""
+        return any(path.is_relative_to(root) for root in self._editor.roots)
+
+    def display(self, path: Path) -> str:
+        """The shortest name that :meth:`locate` takes for that real path: relative where that is certain."""
+        for root in self.roots:
+            if path.is_relative_to(root):
+                name = path.relative_to(root).as_posix()
+                # In a second folder a relative name may mean a file of the first one.
+                if root == self.roots[0] or self.locate(name) == path:
+                    return name
+        return str(path)
+
+    async def _leave(self, path: Path, name: str, call: Call) -> None:
+        if self._settings().permissions.outside_workspace == "deny":
+            folders = ", ".join(map(str, self.roots)) or "none is open"
+            where = "" if name == str(path) else f" (really {path})"
+            raise OutsideWorkspace(
+                f"{name}{where} is outside the workspace folders ({folders}), where nothing may be read or changed. "
+                "Use a path inside, or tell the user what you need from there.",
+                path=str(path),
+            )
+        await self._gate.check("outsideWorkspace", detail=str(path), key=str(path), call=call)
+
+
+def _spelled(name: str) -> Path:
+    text = name.strip()
+    if not text or "\0" in text:
+        raise InvalidRequest("The path is empty or contains NUL: give a workspace-relative path.")
+    if text[:5].lower() == "file:":
+        path = to_path(text)
+        if path is None:
+            raise InvalidRequest(f"{text} names another machine: only local files can be used.")
+        return path
+    return Path(text).expanduser() if text.startswith("~/") else Path(text)
+
+
+def _real(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(f"{path} is no usable path: {error}") from None

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ds4_lsp.cli import doctor
+
+CPU = {
+    "binding": "0.3.36",
+    "version": "1",
+    "gpuOffload": False,
+    "rpc": False,
+    "devices": [{"name": "CPU", "description": "x", "kind": "cpu", "free": 1, "total": 1}],
+}
+GPU = {"name": "CUDA0", "description": "a GPU", "kind": "gpu", "free": 8 * 10**9, "total": 8 * 10**9}
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from ds4_lsp.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "doctor", *arguments]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+
+
+def test_a_whole_installation_passes_with_one_line_for_each_check(small_model: Path, tmp_path: Path) -> None:
+    done = run("--model", str(small_model), XDG_STATE_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [line[8:].split(":")[0] for line in done.stdout.splitlines()]
+    assert names == ["Python", "llama.cpp", "GPU", "model", "context memory", "sessions", "ripgrep", "editors"]
+
+
+def test_a_missing_model_fails_and_names_the_remedy(tmp_path: Path) -> None:
+    done = run("--model", str(tmp_path / "no.gguf"), XDG_STATE_HOME=str(tmp_path))
+    assert done.returncode == 1
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("failed")]
+    assert "no.gguf" in line and "DS4_MODEL" in line
+
+
+def test_without_any_model_the_fetch_command_is_named(tmp_path: Path) -> None:
+    done = run(XDG_CACHE_HOME=str(tmp_path), XDG_STATE_HOME=str(tmp_path), DS4_MODEL="")
+    assert done.returncode == 1
+    assert "ds4-lsp model fetch" in done.stdout
+
+
+def test_a_context_beyond_the_trained_length_fails_with_both_numbers(small_model: Path) -> None:
+    found = doctor.check_memory(str(small_model), 100_000, CPU)
+    assert found.state == "failed"
+    assert "100000" in found.detail and "8192" in found.detail
+
+
+def test_memory_is_compared_with_the_gpus_where_there_are_some(small_model: Path) -> None:
+    assert doctor.check_memory(str(small_model), 8192, {**CPU, "devices": [GPU]}).state == "ok"
+    tiny = doctor.check_memory(str(small_model), 8192, {**CPU, "devices": [{**GPU, "free": 1000}]})
+    assert tiny.state == "failed" and "contextSize" in tiny.remedy
+
+
+def test_a_file_that_is_no_model_fails(tmp_path: Path) -> None:
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"not a model at all")
+    assert doctor.check_model(str(path)).state == "failed"
+
+
+@pytest.mark.parametrize(
+    "probed, state",
+    [
+        (CPU, "warning"),
+        ({**CPU, "gpuOffload": True}, "warning"),
+        ({**CPU, "devices": [GPU]}, "ok"),
+        ("it crashed", "warning"),
+    ],
+    ids=["CPU build", "no device", "GPU", "no probe"],
+)
+def test_the_gpu_line_never_fails_the_check(probed: dict[str, object] | str, state: str) -> None:
+    found = doctor.check_gpu(probed)
+    assert found.state == state
+    assert state == "ok" or found.remedy
+
+
+def test_a_probe_that_crashes_is_told_with_its_last_words() -> None:
+    code = "import sys; print('no such library', file=sys.stderr); sys.exit(3)"
+    assert doctor.probe((sys.executable, "-c", code)) == "no such library"
+    assert doctor.check_llama("no such library").state == "failed"
+
+
+def test_a_session_directory_that_cannot_be_made_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = doctor.check_sessions(tmp_path / "file" / "sessions")
+    assert found.state == "failed" and "ds4.sessions.directory" in found.remedy
+
+
+def test_editors_are_found_on_path_and_none_is_only_a_warning(tmp_path: Path) -> None:
+    assert doctor.check_editors(str(tmp_path)).state == "warning"
+    nvim = tmp_path / "nvim"
+    nvim.touch(mode=0o755)
+    assert doctor.check_editors(str(tmp_path)) == doctor.Check("editors", "ok", "nvim")

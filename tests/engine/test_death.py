@@ -1,0 +1,114 @@
+"""The engine process dies, or its parent does: what is said, what is left, what works afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ds4_lsp.ports import Cancel, Forced
+from ds4_lsp.protocol.errors import Cancelled, EngineDied, NoModel
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.parametrize("fault", ["load:abort", "load:segv", "load:kill"])
+async def test_a_death_in_load_is_told_and_the_next_load_works(
+    fresh: Any, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setenv("DS4_LSP_FAULT", fault)
+    monkeypatch.setenv("DS4_LSP_FAULT_ONCE", str(tmp_path / "fired"))
+    driver = await fresh()
+    name = {"abort": "SIGABRT", "segv": "SIGSEGV", "kill": "SIGKILL"}[fault.partition(":")[2]]
+    with pytest.raises(EngineDied, match=name):
+        await driver.load(tiny_model)
+    assert driver.client.info is None
+    assert driver.client.status.pid is None
+    await driver.load(tiny_model)
+    assert (await driver.generate([1, 2, 3], 2)).tokens
+
+
+@pytest.mark.parametrize("fault", ["prefill:kill@2", "decode:abort@3", "save:segv"])
+async def test_a_death_at_work_is_told_with_its_last_lines_and_the_next_load_works(
+    fresh: Any, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setenv("DS4_LSP_FAULT", fault)
+    monkeypatch.setenv("DS4_LSP_FAULT_ONCE", str(tmp_path / "fired"))
+    driver = await fresh()
+    await driver.load(tiny_model)
+    with pytest.raises(EngineDied) as caught:
+        await driver.generate(list(range(100, 300)), 10, forced=Forced("a b c d e f g h"))
+        await driver.client.save(tmp_path / "snapshot")
+    assert "SIG" in caught.value.message
+    assert "its last lines" in caught.value.message
+    assert list(driver.client.kv) == []
+    with pytest.raises(NoModel):
+        await driver.sync([1])
+    await driver.load(tiny_model)
+    assert (await driver.generate([1, 2, 3], 2)).prefill.evaluated == 3
+
+
+async def test_every_waiting_request_hears_of_a_kill_in_the_middle_of_llama_cpp(fresh: Any, tiny_model: Path) -> None:
+    driver = await fresh()
+    await driver.load(tiny_model)
+    running = asyncio.ensure_future(driver.generate([1, 2, 3], 900, forced=Forced("a " * 800)))
+    await driver.progressed()
+    os.kill(driver.client.status.pid, signal.SIGKILL)
+    with pytest.raises(EngineDied, match="SIGKILL"):
+        await running
+
+
+async def test_close_ends_the_process_at_once_in_the_middle_of_a_prefill(fresh: Any, small_model: Path) -> None:
+    driver = await fresh()
+    await driver.load(small_model)
+    pid = driver.client.status.pid
+    running = asyncio.ensure_future(driver.sync(list(range(100, 1000))))
+    await driver.progressed()
+    begun = time.monotonic()
+    await driver.client.close()
+    assert time.monotonic() - begun < 2
+    assert not psutil.pid_exists(pid)
+    with pytest.raises(EngineDied):
+        await running
+    await driver.client.close()
+
+
+async def test_close_while_the_process_starts_leaves_none_behind(fresh: Any, tiny_model: Path) -> None:
+    driver = await fresh()
+    loading = asyncio.ensure_future(driver.load(tiny_model))
+    await asyncio.sleep(0)
+    await driver.client.close()
+    with pytest.raises(EngineDied, match="stopped"):
+        await loading
+    assert driver.client.status.pid is None
+
+
+async def test_unload_frees_the_process_and_load_starts_another(fresh: Any, tiny_model: Path) -> None:
+    driver = await fresh()
+    await driver.load(tiny_model)
+    first = driver.client.status.pid
+    await driver.client.unload()
+    assert (driver.client.info, driver.client.status.pid) == (None, None)
+    await driver.load(tiny_model)
+    assert driver.client.status.pid != first
+
+
+async def test_a_cancelled_load_says_so_and_leaves_no_process(fresh: Any, small_model: Path) -> None:
+    driver = await fresh()
+    cancel = Cancel()
+    loading = asyncio.ensure_future(driver.load(small_model, cancel=cancel))
+    await driver.progressed()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        await loading
+    assert driver.client.status.pid is None
+    cancelled = Cancel()
+    cancelled.set()
+    with pytest.raises(Cancelled):
+        await driver.load(small_model, cancel=cancelled)
