@@ -291,7 +291,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Question:
-    """An approval. ``kind``: a permission's name; ``detail``: the whole command or path; ``key``: what an answer covers."""
+    """An approval. ``kind``: a permission's name; ``detail``: the whole command or path; ``key``: what it covers."""
 
     kind: str
     title: str

@@ -10,7 +10,7 @@ from typing import Any
 
 from lsp_client import GUARDED, Client
 
-LONG = 40.0
+LONG = 240.0
 """Seconds that a turn may take on a machine that does other things too."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ds4_lsp.agent.runtime import Runtime
@@ -105,6 +106,28 @@ def log_edit(services: Services, runtime: Runtime, done: EditDone, *, undoes: in
         fileTag=edit.after_tag,
         startLine=done.start_line,
         endLine=done.end_line,
+    )
+
+
+def log_removal(runtime: Runtime, uri: str, path: Path, tag: str, *, undoes: int) -> None:
+    """Record that a file which turn ``undoes`` had created is gone again. ``tag``: of its last text."""
+    runtime.session.append(
+        "edit/applied",
+        {
+            "turn": runtime.turn,
+            "callId": "",
+            "uri": uri,
+            "path": str(path),
+            "beforeTag": tag,
+            "afterTag": "",
+            "beforeBlob": None,
+            "afterBlob": None,
+            "startLine": 1,
+            "endLine": 0,
+            "saved": True,
+            "created": False,
+            "undoes": undoes,
+        },
     )
 
 

@@ -111,7 +111,7 @@ class Compactor:
         if decision.action == "compact":
             outcome = await self._run(runtime, "soft", cancel=self._linked(runtime), needed=needed)
             if isinstance(outcome, Failed) and outcome.cancelled and not _cancelled(runtime):
-                compactions.declined()
+                compactions.declined(needed)
             _raise_engine_failure(outcome)
 
     async def relieve(self, runtime: Runtime, trigger: Trigger, needed: int | None = None) -> bool:

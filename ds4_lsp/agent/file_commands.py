@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ds4_lsp.agent.assembly import log_edit
+from ds4_lsp.agent.assembly import log_edit, log_removal
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.sessions import Sessions
 from ds4_lsp.agent.undo import Change, changes
+from ds4_lsp.edits import disk
 from ds4_lsp.edits.guard import Lines, OldText, Target, Whole
 from ds4_lsp.edits.pages import page
-from ds4_lsp.edits.text import lines
+from ds4_lsp.edits.text import file_tag, lines
 from ds4_lsp.edits.views import FileViews
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol import commands as c
@@ -104,7 +105,9 @@ class FileCommands:
 
     async def _revert(self, runtime: Runtime, turn: int, change: Change, call: Call) -> None:
         if change.before_blob is None:
-            await self._remove(change)
+            async with runtime.files.lock(change.path):
+                await self._remove(change)
+            log_removal(runtime, change.uri, change.path, change.after_tag, undoes=turn)
             return
         before = runtime.session.blobs.get(change.before_blob)
         request = EditRequest(
@@ -118,13 +121,17 @@ class FileCommands:
         )
 
     async def _remove(self, change: Change) -> None:
-        """Undo the creation of a file, as long as nobody else has touched it."""
-        if await self._services.editor.document(change.path) is not None:
-            raise NotApplied("The turn created this file, and it is open in the editor: close it, then undo again.")
-        loaded = await self._files.load(change.path)
-        if loaded.tag != change.after_tag:
+        """Undo the creation of a file, as long as nobody else has touched it, in the editor or on disk."""
+        document = await self._services.editor.document(change.path)
+        open_tag = None if document is None else file_tag(document.text)
+        on_disk = await asyncio.to_thread(disk.read, change.path)
+        if {open_tag or change.after_tag, file_tag(on_disk.text)} != {change.after_tag}:
             raise StaleFileTag("The turn created this file, and it was changed since: it is kept.")
-        await asyncio.to_thread(change.path.unlink)
+        # An editor that has it open notices that it is gone, as it does with any other program.
+        try:
+            await asyncio.to_thread(change.path.unlink)
+        except OSError as error:
+            raise NotApplied(f"{change.path} could not be removed: {error.strerror}") from None
 
 
 def _call(cancel: Cancel) -> Call:

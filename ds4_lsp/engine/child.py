@@ -18,8 +18,10 @@ from ds4_lsp.engine.frames import LENGTHS, FrameError, check_lengths, decode_hea
 
 log = logging.getLogger("ds4_lsp.engine")
 
-KEPT_LINES = 40
+KEPT_LINES = 100
 SHOWN_LINES = 12
+STACK_LINES = 3
+"""Lines shown of the stacks that follow a crash."""
 GRACE_SECONDS = 0.5
 """How long the process may take to end after its socket was closed."""
 _LEVELS = {"D": logging.DEBUG, "I": logging.DEBUG, "W": logging.WARNING, "E": logging.ERROR}
@@ -171,5 +173,12 @@ class Child:
                 why += " (perhaps the system had no memory left)"
         else:
             why = f"the engine process exited with status {code}"
-        lines = "\n".join(list(self._lines)[-SHOWN_LINES:])
+        lines = "\n".join(self._last_lines())
         return f"{why}; its last lines:\n{lines}" if lines else why
+
+    def _last_lines(self) -> list[str]:
+        lines = list(self._lines)
+        # A crash is followed by the stacks of all threads: what was said right before it tells more.
+        crash = next((at for at, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
+        end = len(lines) if crash is None else crash + 1 + STACK_LINES
+        return lines[max(0, end - SHOWN_LINES) : end]

@@ -54,16 +54,19 @@ class Applier:
             answer = await self._send(edit, seen, confirm=confirm)
             if isinstance(answer, Outcome):
                 return answer
-            if not seen.done() and edit.version is not None:
+            if edit.version is not None:
                 await asyncio.wait({seen}, timeout=VERIFY)
-            if edit.version is not None and not _happened(seen):
-                return Outcome(
-                    failure=f"the editor answered that it applied the edit, but the document did not change as "
-                    f"expected within {VERIFY:.0f} s"
-                )
+                if not _happened(seen):
+                    return Outcome(
+                        failure=f"the editor answered that it applied the edit, but the document did not change as "
+                        f"expected within {VERIFY:.0f} s"
+                    )
             if self._twice(edit):
                 return Outcome(failure="the editor applied the edit twice")
             saved = answer.get("saved") is True or await self._save(edit)
+            if not saved:
+                # An unopened file's proof is the disk; without a save it is the document that the editor opened for it.
+                await asyncio.wait({seen}, timeout=VERIFY)
             return Outcome(seen=_happened(seen), saved=saved)
 
     async def _send(self, edit: FileEdit, seen: asyncio.Future[None], *, confirm: bool) -> dict[str, Any] | Outcome:

@@ -42,6 +42,7 @@ class Client:
     action_tags: bool = False
     text_document_content: bool = False
     server_status: bool = False
+    show_document: bool = False
 
     events: bool = False
     guarded_apply: bool = False
@@ -85,6 +86,7 @@ def read(params: dict[str, Any]) -> Client:
         action_tags=LLM_GENERATED in _list(action("tagSupport", "valueSet")),
         text_document_content=isinstance(at("workspace", "textDocumentContent"), dict),
         server_status=at("experimental", "serverStatusNotification") is True,
+        show_document=at("window", "showDocument", "support") is True,
         events=ds4("events") is True,
         guarded_apply=ds4("guardedApply") is True,
         save_document=ds4("saveDocument") is True,

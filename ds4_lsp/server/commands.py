@@ -10,7 +10,7 @@ from typing import Any
 from lsprotocol import types
 
 from ds4_lsp.ports import Cancel
-from ds4_lsp.protocol.commands import PromptArguments, PromptResult
+from ds4_lsp.protocol.commands import PromptArguments, PromptResult, UriResult
 from ds4_lsp.protocol.errors import Ds4Error
 from ds4_lsp.server.editor import ServerEditor
 from ds4_lsp.server.listener import ServerListener
@@ -77,6 +77,8 @@ class Commands:
                 message = result.stop_reason or ""
                 if not arguments.wait:
                     self._listener.show_answer_of(result.session_id, result.turn)
+            if isinstance(result, UriResult):
+                self._listener.show_document(result.uri)
             return to_wire(result)
         except Ds4Error as error:
             message = error.message

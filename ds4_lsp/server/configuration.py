@@ -43,7 +43,7 @@ class Configuration:
     @property
     def context_is_default(self) -> bool:
         """Whether nobody chose the context size."""
-        return "model.contextSize" not in explicit(self.settings)
+        return not self._sources.names_context_size and "model.contextSize" not in explicit(self.settings)
 
     def initialize(self, client: Client) -> None:
         self._client = client

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ds4_lsp.edits import disk, text, uris
 from ds4_lsp.ports import Answer, Applied, Cancel, FileEdit, OpenDocument, Question
-from ds4_lsp.protocol.errors import Ds4Error
+from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
 from ds4_lsp.protocol.settings import EditSettings
 from ds4_lsp.server.applying import Applier
 from ds4_lsp.server.approvals import Approvals
@@ -113,7 +113,7 @@ class ServerEditor:
             failure = "the user rejected it" if outcome.rejected else outcome.failure
             return Applied(saved=False, failure=failure, rejected=outcome.rejected)
         if edit.version is not None:
-            return Applied(saved=outcome.saved)
+            return Applied(saved=outcome.saved and await asyncio.to_thread(self._is_saved, edit))
         return await asyncio.to_thread(_verify_unopened, edit, outcome.seen)
 
     async def ask(self, question: Question, cancel: Cancel) -> Answer:
@@ -132,9 +132,23 @@ class ServerEditor:
         finally:
             forget()
 
+    def _is_saved(self, edit: FileEdit) -> bool:
+        """Whether the disk has the edit, as the editor says: a command that runs next has to see it."""
+        try:
+            found = text.file_tag(disk.read(edit.path).text)
+        except InvalidRequest:
+            # In an encoding that only the editor knows: its word has to do.
+            return True
+        except Ds4Error:
+            return False
+        document = self._documents.get(edit.uri)
+        # A formatter that runs on save changes both.
+        return found == edit.after_tag or (document is not None and found == text.file_tag(document.text))
+
     def _write(self, edit: FileEdit) -> Applied:
         """Write an unopened file; its text is looked at once more just before."""
-        if self._documents.get(edit.uri) is not None:
+        located = (uris.to_path(document.uri) for document in self._documents.all())
+        if any(path is not None and _real(path) == edit.path for path in located):
             return Applied(saved=False, failure="the file was opened in the editor meanwhile")
         try:
             disk.write(edit.path, edit.after, None if edit.create else edit.before_tag)

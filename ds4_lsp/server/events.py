@@ -19,7 +19,9 @@ INTERVAL = 0.04
 """Seconds between two sendings (contract.md: 30–50 ms)."""
 SLOW_CLIENT = 1 << 20
 """Bytes not yet read by the client, above which events wait and join rather than pile up."""
-OUTSIDE_TURNS = frozenset({"state", "queued", "job", "notice", "usage", "compaction.start", "compaction.end"})
+OUTSIDE_TURNS = frozenset(
+    {"state", "queued", "job", "notice", "edit", "usage", "compaction.start", "compaction.delta", "compaction.end"}
+)
 ENDED_KEPT = 64
 """Ended turns remembered, per connection."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
@@ -11,8 +12,10 @@ from ds4_lsp.protocol.events import Event
 from ds4_lsp.server.client import Client
 from ds4_lsp.server.events import INTERVAL, SLOW_CLIENT, EventBuffer
 from ds4_lsp.server.progress import Bar, Progress, Report
-from ds4_lsp.server.protocol import Protocol
+from ds4_lsp.server.protocol import ClientError, Protocol
 from ds4_lsp.server.worker import Loop
+
+log = logging.getLogger(__name__)
 
 MESSAGE_TYPES = {"error": 1, "warning": 2, "info": 3}
 Health = tuple[Literal["ok", "warning", "error"], bool, str | None]
@@ -42,6 +45,7 @@ class ServerListener:
         self._turn_bar: Bar | None = None
         self._shown: dict[tuple[str, int], list[str]] = {}
         self._status: dict[str, Any] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self.health: Callable[[], Health] = lambda: ("ok", True, None)
         """The agent's, asked on the worker when its state changes."""
 
@@ -82,6 +86,20 @@ class ServerListener:
         """Show the turn's text in a window when it ends, to a client that has no other way to show it."""
         if not self._client().events:
             self._shown[session_id, turn] = []
+
+    def show_document(self, uri: str) -> None:
+        """``window/showDocument`` for what a command made, to a client that has no view of its own for it."""
+        client = self._client()
+        if client.show_document and not client.events:
+            task = asyncio.get_running_loop().create_task(self._show_document(uri))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _show_document(self, uri: str) -> None:
+        try:
+            await self._protocol.ask("window/showDocument", {"uri": uri, "takeFocus": True})
+        except ClientError as error:
+            log.info("the client did not show %s: %s", uri, error)
 
     def flush(self) -> None:
         """Send every event taken so far."""

@@ -120,6 +120,13 @@ class Sources:
     model_path: str | None = None
     _told: set[str] = field(default_factory=set)
 
+    @property
+    def names_context_size(self) -> bool:
+        """Whether ``initializationOptions`` give a context size, be it the default's. A client's configuration may list
+        every default, so there only another value says that somebody chose it."""
+        model = section_of(self.options).get("model")
+        return isinstance(model, Mapping) and "contextSize" in model
+
     def settings(self) -> tuple[Settings, list[Problem]]:
         """The settings in force, and the problems not told before."""
         settings, problems = parse(merge(section_of(self.options), self.configuration))

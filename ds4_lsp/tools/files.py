@@ -38,6 +38,8 @@ class Loaded:
     source: Literal["buffer", "disk"]
 
 
+_LOCKS: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+
 Continue = Callable[[int, Call], Awaitable[ToolResult]]
 """(count, call): what ``more`` does."""
 
@@ -56,7 +58,6 @@ class Files:
         self.views = views
         self.settings = settings
         self.more: Continue | None = None
-        self._locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, path: Path) -> Loaded:
         """The text at a real path. ``NotFound``; ``InvalidRequest``: a directory, a device, binary, too large."""
@@ -84,8 +85,8 @@ class Files:
         return Shown(loaded.key, loaded.name, loaded.tag, ranges)
 
     def lock(self, path: Path) -> asyncio.Lock:
-        """Held while one file is changed, so that two changes never overlap."""
-        return self._locks.setdefault(path, asyncio.Lock())
+        """Held while one file is changed: two changes never overlap, whichever session or client they are of."""
+        return _LOCKS.setdefault(path, asyncio.Lock())
 
 
 def _read(path: Path, name: str) -> tuple[str, str]:

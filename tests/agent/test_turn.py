@@ -45,7 +45,7 @@ async def test_a_call_inside_thinking_never_runs_and_the_model_is_told(stage: An
     assert "inside thinking is not run" in notice
     assert stage.listener.of(1, "tool.start") == []
     assert "touch ran" in "".join(data["delta"] for data in stage.listener.of(1, "thinking"))
-    assert result.text.split() == closed.removeprefix("</think>").split() + ["Then", "not."]
+    assert result.text.split() == [*closed.removeprefix("</think>").split(), "Then", "not."]
 
 
 async def test_a_call_after_thinking_runs_and_one_inside_it_is_still_told_of(stage: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -403,7 +404,7 @@ async def test_ten_compactions_keep_the_task_and_stay_under_the_cap(tiny: Rig) -
     session = (await prompt(client, task))["sessionId"]
     sizes, results = [], []
     for number in range(10):
-        await prompt(client, f"step {number}: {WORDS * 25}")
+        await prompt(client, f"step {number}: {WORDS * 45}")
         result = await client.run("ds4.compact", timeout=LONG)
         assert result["compacted"] is True, result
         results.append(result)
@@ -414,7 +415,7 @@ async def test_ten_compactions_keep_the_task_and_stay_under_the_cap(tiny: Rig) -
         assert f"step {number}: " in checkpoint["data"]["text"], "the newest request that is not in the tail"
         assert checkpoint["data"]["parts"]["summary"].startswith(f"Round {number}.")
         assert result["checkpointTokenCount"] <= 4096 // 4
-    growth = [later - earlier for earlier, later in zip(sizes, sizes[1:], strict=False)]
+    growth = [later - earlier for earlier, later in pairwise(sizes)]
     assert max(growth[1:]) < 1.2 * min(growth[1:]), "each compaction adds about as much to the log as any other"
     check(read(tiny, session))
 
@@ -428,7 +429,7 @@ async def test_ten_compactions_keep_the_task_and_stay_under_the_cap(tiny: Rig) -
     assert "What it replaced" in document
     assert "step 9: alpha" in document
     history = (await client.run("ds4.showHistory", {"turns": 20}))["history"]
-    assert [entry["text"] for entry in history if entry["role"] == "user"][0] == task
+    assert next(entry["text"] for entry in history if entry["role"] == "user") == task
     assert len([entry for entry in history if entry["role"] == "user"]) == 11
     assert len([entry for entry in history if entry["role"] == "compaction"]) == 10
 

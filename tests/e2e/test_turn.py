@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
-from lsp_client import PLAIN
+import pytest
+from lsp_client import PLAIN, ResponseError, path_of
 from rig import LONG, Rig, call, prompt
 
 CALC = "def add(a, b):\n    return a - b\n"
@@ -106,14 +107,20 @@ async def test_unrelated_requests_are_answered_during_prefill_and_decoding(rig: 
     assert client.stray == b""
 
 
-async def test_a_client_without_events_gets_progress_and_the_result(rig: Rig) -> None:
-    client = await rig.start(script=rig.script("Hello there."), capabilities=PLAIN)
+async def test_a_client_without_events_gets_progress_and_the_result_and_shows_an_export(rig: Rig) -> None:
+    capabilities = PLAIN | {"window": PLAIN["window"] | {"showDocument": {"support": True}}}
+    client = await rig.start(script=rig.script("Hello there."), capabilities=capabilities)
+    client.handlers["window/showDocument"] = lambda _params: {"success": True}
     result = await client.run("ds4.prompt", {"text": "hi"}, token="mine", timeout=LONG)
     assert result["text"] == "Hello there."
     assert client.events() == []
     kinds = [value["kind"] for value in client.progress("mine")]
     assert kinds[0] == "begin"
     assert kinds[-1] == "end"
+    exported = await client.run("ds4.exportSession", {})
+    shown = await client.wait_for("window/showDocument")
+    assert shown["uri"] == exported["uri"]
+    assert "Hello there." in path_of(exported["uri"]).read_text()
 
 
 async def test_a_denied_command_is_told_to_the_model_and_nothing_runs(rig: Rig) -> None:
@@ -129,3 +136,13 @@ async def test_a_denied_command_is_told_to_the_model_and_nothing_runs(rig: Rig) 
     assert "touch ran" in asked[0]
     assert [one["ok"] for one in result["toolCalls"]] == [False]
     assert not (rig.workspace / "ran").exists()
+
+
+async def test_a_context_above_the_trained_length_is_refused_with_both_numbers(rig: Rig) -> None:
+    client = await rig.start(settings={"model": {"contextSize": 32768}})
+    with pytest.raises(ResponseError) as refused:
+        await prompt(client, "hi")
+    assert refused.value.data["code"] == "modelLoad"
+    assert "32768" in refused.value.message
+    assert "8192" in refused.value.message
+    assert (await client.run("ds4.status"))["state"] == "error"

@@ -132,3 +132,26 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one_whole(tmp_path,
         # It is somewhere in its next write.
         process.kill()
     assert path.read_text() in ("a" * 3_000_000, "b" * 3_000_000)
+
+
+def test_what_another_program_saves_while_the_new_text_is_written_is_not_overwritten(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_text("1\n")
+    flush = os.fsync
+
+    def slow(descriptor):
+        path.write_text("typed\n")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    with pytest.raises(StaleFileTag, match="changed on disk"):
+        disk.write(path, "2\n", file_tag("1\n"))
+    assert path.read_text() == "typed\n"
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_file_with_the_longest_name_can_be_written(tmp_path):
+    path = tmp_path / ("語" * 85)
+    disk.write(path, "1\n", None)
+    disk.write(path, "2\n", file_tag("1\n"))
+    assert path.read_text() == "2\n"

@@ -238,3 +238,14 @@ async def test_undo_restores_the_text_to_the_byte_or_refuses(room):
     assert path.read_bytes() == before.encode()
     with pytest.raises(StaleFileTag):
         await apply_guarded(room.files, request, room.call)
+
+
+async def test_two_sessions_in_one_file_wait_for_each_other(rooms, root):
+    one, two = rooms(root), rooms(root)
+    path = one.write("a", TEXT)
+    tags = [await room.tag("a") for room in (one, two)]
+    await asyncio.gather(
+        one.run("edit", path="a", file_tag=tags[0], line=3, new="three"),
+        two.run("edit", path="a", file_tag=tags[1], line=30, new="thirty"),
+    )
+    assert path.read_text() == TEXT.replace("line 3\n", "three\n").replace("line 30\n", "thirty\n")

@@ -1,0 +1,264 @@
+"""Guarded edits as clients use them: ``ds4.readFile``, ``ds4.applyEdit``, ``ds4.undoTurn``, and where files may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from editor_model import tag_of
+from lsp_client import GUARDED, PLAIN, Client, ResponseError
+from rig import Rig, call, prompt
+
+IDLE = {"model": {"preload": False}}
+"""No model is loaded: files need none."""
+REQUEST_FAILED, INVALID_PARAMS = -32803, -32602
+DOC = Path(__file__).parents[2] / "docs" / "guarded-edits.md"
+
+
+async def code(client: Client, command: str, arguments: dict[str, Any]) -> str:
+    """The code of the refusal, or its LSP error's number and message where it has none."""
+    with pytest.raises(ResponseError) as refused:
+        await client.run(command, arguments)
+    if refused.value.code == REQUEST_FAILED:
+        return str(refused.value.data["code"])
+    return f"{refused.value.code} {refused.value.message}"
+
+
+async def test_a_client_reads_and_edits_through_the_guard(rig: Rig) -> None:
+    text = "one\r\ntwo 😀\r\n\x0cthree\u2028\rfour"
+    path = rig.file("a b~.txt", text)
+    client = await rig.start(settings=IDLE)
+    read = await client.run("ds4.readFile", {"uri": rig.uri("a b~.txt"), "raw": True})
+    assert read == {
+        "uri": read["uri"],
+        "fileTag": tag_of(text),
+        "startLine": 1,
+        "endLine": 4,
+        "totalLines": 4,
+        "text": text,
+        "version": None,
+        "source": "disk",
+    }
+    part = await client.run("ds4.readFile", {"uri": rig.uri("a b~.txt"), "startLine": 2, "maxLines": 1})
+    assert (part["text"], part["startLine"], part["endLine"]) == ("2 two 😀", 2, 2)
+
+    # From here on it is open, under another spelling of its URI, and the buffer is the truth.
+    spelled = rig.uri("a b~.txt").replace("%7E", "~").replace("~", "%7e").replace("/ws/", "/w%73/")
+    client.open(spelled, text, version=7)
+    client.change(spelled, 0, 0, "zero\n")
+    read = await client.run("ds4.readFile", {"uri": rig.uri("a b~.txt")})
+    assert (read["uri"], read["version"], read["source"]) == (spelled, 8, "buffer")
+    done = await client.run(
+        "ds4.applyEdit",
+        {"uri": rig.uri("a b~.txt"), "fileTag": tag_of(text), "startLine": 2, "endLine": 2, "newText": "2\n2½"},
+    )
+    after = "zero\n" + text.replace("two 😀", "2\r\n2½")
+    assert client.buffers[spelled][1] == after
+    assert path.read_bytes().decode() == after
+    assert done == {
+        "applied": True,
+        "fileTag": tag_of(after),
+        "rebased": True,
+        "startLine": 3,
+        "endLine": 4,
+        "saved": True,
+    }
+    [sent] = client.notifications("ds4/applyGuardedEdit")
+    assert sent["guards"] == [{"uri": spelled, "version": 8, "fileTag": tag_of("zero\n" + text)}]
+
+    target = {"uri": spelled, "fileTag": tag_of(after)}
+    assert await code(client, "ds4.applyEdit", {**target, "oldText": "none", "newText": ""}) == "staleFileTag"
+    assert await code(client, "ds4.applyEdit", {**target, "oldText": "o", "newText": ""}) == "ambiguous"
+    assert await code(client, "ds4.applyEdit", {**target, "fileTag": "12345678", "range": "all", "newText": ""}) == (
+        "staleFileTag"
+    )
+    client.handlers["ds4/applyGuardedEdit"] = lambda _params: {"applied": False, "failureReason": "read-only"}
+    assert await code(client, "ds4.applyEdit", {**target, "range": "all", "newText": "x"}) == "notApplied"
+    assert client.buffers[spelled][1] == after
+    for arguments, field in (
+        ({"newText": ""}, "exactly one target"),
+        ({"newText": "", "startLine": 1}, "go together"),
+        ({"newText": "", "startLine": 1, "endLine": 1, "oldText": "x"}, "exactly one target"),
+        ({"newText": "", "startLine": 0, "endLine": 1}, "startLine"),
+        ({"newText": "", "range": "some"}, "range"),
+        ({"range": "all"}, "newText"),
+        ({"newText": "", "range": "all", "extra": 1}, "extra"),
+        ({"newText": "", "range": "all", "uri": 3}, "uri"),
+    ):
+        refused = await code(client, "ds4.applyEdit", {**target, **arguments})
+        assert refused.startswith(str(INVALID_PARAMS))
+        assert field in refused
+    assert "maxLines" in await code(client, "ds4.readFile", {"uri": spelled, "maxLines": 0})
+    assert await code(client, "ds4.readFile", {"uri": spelled, "startLine": 99}) == "invalid"
+    assert client.buffers[spelled][1] == after
+
+
+async def test_only_text_inside_the_workspace_folders_can_be_read_or_edited(rig: Rig) -> None:
+    """Real paths count, however they are spelled."""
+    rig.file("in.txt", "in\n")
+    rig.file("sub/deep.txt", "deep\n")
+    other, outside = rig.root / "other", rig.root / "outside"
+    for folder in (other, outside):
+        folder.mkdir()
+        (folder / "x.txt").write_text("x\n")
+    ws = rig.workspace
+    (ws / "out").symlink_to(outside, target_is_directory=True)
+    (ws / "out.txt").symlink_to(outside / "x.txt")
+    (ws / "zero").symlink_to("/dev/zero")
+    (ws / "alias.txt").symlink_to("sub/deep.txt")
+    (ws / "across.txt").symlink_to(other / "x.txt")
+    (ws / "binary").write_bytes(b"a\0b")
+    os.mkfifo(ws / "pipe")
+    with (ws / "big").open("wb") as big:
+        big.truncate(50_000_000)
+    client = await rig.start(settings=IDLE)
+    client.notify(
+        "workspace/didChangeWorkspaceFolders",
+        {"event": {"added": [{"uri": other.as_uri() + "/", "name": "other"}], "removed": []}},
+    )
+    base = ws.as_uri()
+    for uri, text in (
+        (f"{base}/in.txt", "1 in"),
+        (f"{base}/sub/../in.txt", "1 in"),
+        (f"{base}/%69n%2Etxt", "1 in"),
+        (str(ws / "in.txt"), "1 in"),
+        ("in.txt", "1 in"),
+        ("sub/../in.txt", "1 in"),
+        (f"{base}/alias.txt", "1 deep"),
+        (f"{base}/across.txt", "1 x"),
+        (f"{other.as_uri()}/x.txt", "1 x"),
+        ("x.txt", "1 x"),
+        (f"FILE://localhost{other}/x.txt", "1 x"),
+    ):
+        assert (await client.run("ds4.readFile", {"uri": uri}))["text"] == text, uri
+    for uri, reason in (
+        (f"{base}/../outside/x.txt", "outsideWorkspace"),
+        (f"{base}/%2e%2e/outside/x.txt", "outsideWorkspace"),
+        (f"{base}%2F..%2Foutside/x.txt", "outsideWorkspace"),
+        ("../outside/x.txt", "outsideWorkspace"),
+        (str(outside / "x.txt"), "outsideWorkspace"),
+        (f"{base}/out/x.txt", "outsideWorkspace"),
+        (f"{base}/out/new.txt", "outsideWorkspace"),
+        (f"{base}/out.txt", "outsideWorkspace"),
+        (f"{base}/zero", "outsideWorkspace"),
+        (f"{base}-not/x.txt", "outsideWorkspace"),
+        (f"{base}/none.txt", "notFound"),
+        (base, "invalid"),
+        (f"{base}/sub/", "invalid"),
+        (f"{base}/pipe", "invalid"),
+        (f"{base}/binary", "invalid"),
+        (f"{base}/big", "invalid"),
+        ("file://elsewhere/x.txt", "invalid"),
+        ("", "invalid"),
+    ):
+        for command, arguments in (
+            ("ds4.readFile", {"uri": uri}),
+            ("ds4.applyEdit", {"uri": uri, "fileTag": tag_of("x\n"), "range": "all", "newText": "y\n"}),
+        ):
+            assert (await code(client, command, arguments)).startswith(reason), uri
+    assert (outside / "x.txt").read_text() == "x\n"
+    assert list(outside.iterdir()) == [outside / "x.txt"]
+    edit = {"uri": f"{base}/across.txt", "fileTag": tag_of("x\n"), "range": "all", "newText": "y\n"}
+    assert (await client.run("ds4.applyEdit", edit))["saved"]
+    assert (other / "x.txt").read_text() == "y\n"
+    assert (ws / "across.txt").is_symlink()
+
+
+async def test_an_unopened_file_keeps_mode_link_encoding_and_endings(rig: Rig) -> None:
+    client = await rig.start(settings=IDLE, capabilities=PLAIN)
+    for codec in ("utf-8", "utf-8-sig", "utf-16"):
+        path = rig.file(f"{codec}.txt", "")
+        path.write_bytes("1\r\nzwei\r3\n4".encode(codec))
+        path.chmod(0o751)
+        link = rig.workspace / f"{codec}-link"
+        link.symlink_to(path.name)
+        tag = tag_of("1\r\nzwei\r3\n4")
+        edit = {"uri": link.as_uri(), "fileTag": tag, "startLine": 2, "endLine": 3, "newText": "é😀\nIII\nx"}
+        assert (await client.run("ds4.applyEdit", edit))["saved"]
+        assert path.read_bytes() == "1\r\né😀\rIII\nx\n4".encode(codec)
+        assert path.stat().st_mode & 0o7777 == 0o751
+        assert link.is_symlink()
+    path = rig.workspace / "latin.txt"
+    path.write_bytes("é".encode("latin-1"))
+    with pytest.raises(ResponseError, match="not valid UTF-8"):
+        await client.run("ds4.readFile", {"uri": path.as_uri()})
+
+
+async def test_the_worked_example_of_the_guide_is_true(rig: Rig) -> None:
+    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", DOC.read_text(encoding="utf-8"), re.S)]
+    opened, read, edited, request, answer, result = blocks
+    uri = opened["textDocument"]["uri"]
+
+    def here(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace("file:///home/me/shop", rig.workspace.as_uri()))
+
+    rig.file("cart.py", opened["textDocument"]["text"])
+    encodings = {"general": {"positionEncodings": ["utf-16"]}}
+    client = await rig.start(settings=IDLE, capabilities=GUARDED | encodings)
+    client.open(here(uri), opened["textDocument"]["text"], opened["textDocument"]["version"])
+    assert await client.run("ds4.readFile", {"uri": here(uri)}) == here(read)
+    honest, answers = client.handlers["ds4/applyGuardedEdit"], []
+    client.handlers["ds4/applyGuardedEdit"] = lambda params: answers.append(honest(params)) or answers[0]
+    assert await client.run("ds4.applyEdit", here(edited)) == result
+    assert client.notifications("ds4/applyGuardedEdit") == [here(request)]
+    assert answers == [answer]
+
+
+async def test_undo_restores_a_turn_also_after_a_restart_and_skips_what_changed_since(tiny: Rig) -> None:
+    a, b = "a1\r\na2\nend", "b1\n"
+    for name, text in (("a.txt", a), ("b.txt", b), ("c.txt", "c1\n")):
+        tiny.file(name, text)
+    a2 = a.replace("a1", "A1")
+    script = tiny.script(
+        *(call("read", path=name) for name in ("a.txt", "b.txt", "c.txt")),
+        call("edit", path="a.txt", file_tag=tag_of(a), line=1, new="A1"),
+        call("edit", path="a.txt", file_tag=tag_of(a2), line=3, new="END\nmore"),
+        call("edit", path="b.txt", file_tag=tag_of(b), line=1, new="B1"),
+        call("edit", path="c.txt", file_tag=tag_of("c1\n"), line=1, new="C1"),
+        call("write", path="sub/new.txt", content="new\n"),
+        call("write", path="kept.txt", content="kept\n"),
+        "Done.",
+        call("edit", path="b.txt", file_tag=tag_of("B1\n"), line=1, new="B2"),
+        "Done again.",
+    )
+    client = await tiny.start(script=script, settings={"model": {"contextSize": 8192}})
+    result = await prompt(client, "change them")
+    assert [one["text"] for one in client.events("tool.result") if not one["ok"]] == []
+    names = [one["name"] for one in result["toolCalls"]]
+    assert (names, result["stopReason"]) == (["read"] * 3 + ["edit"] * 4 + ["write"] * 2, "end")
+    await prompt(client, "and b once more")
+    assert await client.shutdown() == 0
+
+    client = await tiny.start(settings=IDLE)
+    changed = a2.replace("end", "END\nmore")
+    client.open(tiny.uri("a.txt"), changed)
+    (tiny.workspace / "c.txt").write_text("by the user\n")
+    (tiny.workspace / "kept.txt").write_text("by the user\n")
+    last = await client.run("ds4.undoTurn")
+    assert last == {"reverted": [tiny.uri("b.txt")], "skipped": []}
+    assert (tiny.workspace / "b.txt").read_text() == "B1\n"
+    first = await client.run("ds4.undoTurn")
+    assert sorted(first["reverted"]) == [tiny.uri(name) for name in ("a.txt", "b.txt", "sub/new.txt")]
+    assert {skipped["uri"]: "changed since" in skipped["reason"] for skipped in first["skipped"]} == {
+        tiny.uri("c.txt"): True,
+        tiny.uri("kept.txt"): True,
+    }
+    assert client.buffers[tiny.uri("a.txt")][1] == a
+    assert (tiny.workspace / "a.txt").read_bytes().decode() == a
+    assert (tiny.workspace / "b.txt").read_text() == b
+    assert not (tiny.workspace / "sub/new.txt").exists()
+    assert (tiny.workspace / "c.txt").read_text() == "by the user\n"
+    # What is left of the turn can still be undone when the reason has gone.
+    (tiny.workspace / "c.txt").write_text("C1\n")
+    (tiny.workspace / "kept.txt").write_text("kept\n")
+    client.open(tiny.uri("kept.txt"), "kept\n")
+    rest = await client.run("ds4.undoTurn", {"turn": 1})
+    assert (sorted(rest["reverted"]), rest["skipped"]) == ([tiny.uri("c.txt"), tiny.uri("kept.txt")], [])
+    assert (tiny.workspace / "c.txt").read_text() == "c1\n"
+    assert not (tiny.workspace / "kept.txt").exists()
+    assert await code(client, "ds4.undoTurn", {}) == "notFound"
+    assert "turn" in await code(client, "ds4.undoTurn", {"turn": 0})

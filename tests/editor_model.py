@@ -1,0 +1,105 @@
+"""A client that is a model of an editor: it keeps encodings, and remembers what each edit of the server did."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lsp_client import GUARDED, PLAIN, Client, path_of
+
+SAVING = PLAIN | {"experimental": {"ds4": {"saveDocument": True}}}
+CLASSES = {"guarded": GUARDED, "saving": SAVING, "plain": PLAIN}
+"""Capabilities by what a client announces of ours."""
+
+CODECS = ("utf-8", "utf-8-sig", "utf-16")
+"""How a file is stored; the last two with a byte order mark."""
+
+
+def tag_of(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def rows_of(text: str) -> list[str]:
+    """Lines with their endings, LF, CRLF or CR; none after a final ending."""
+    return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$", text)
+
+
+def bare(rows: list[str]) -> list[str]:
+    return [row.rstrip("\r\n") for row in rows]
+
+
+@dataclass
+class Landing:
+    """One request to apply, as the editor saw it: the texts right before and right after it."""
+
+    before: str
+    after: str
+    applied: bool
+
+
+class EditorModel(Client):
+    """``typing`` is called at each request, with True right before it is carried out and with False right after."""
+
+    def __init__(self, *command: str, **options: Any) -> None:
+        super().__init__(*command, **options)
+        self.guarded = False
+        self.codecs: dict[str, str] = {}
+        self.typing: Callable[[bool], None] = lambda _before: None
+        self.landings: list[Landing] = []
+        for method in ("workspace/applyEdit", "ds4/applyGuardedEdit"):
+            self.handlers[method] = self._watched(self.handlers[method])
+
+    async def initialize(self, capabilities: dict[str, Any] | None = None, **params: Any) -> dict[str, Any]:
+        announced = (capabilities or {}).get("experimental", {}).get("ds4", {})
+        self.guarded = announced.get("guardedApply") is True
+        return await super().initialize(capabilities, **params)
+
+    async def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """What a call of the model's gives."""
+        answer = await self.run("ds4.prompt", {"text": "tool " + json.dumps({"name": name, **arguments})}, timeout=60)
+        result: dict[str, Any] = json.loads(answer["text"])
+        return result
+
+    async def tag(self, path: str) -> str:
+        """The tag that the server has for a file, which the agent has then read whole."""
+        return str((await self.tool("read", path=path, whole=True))["tags"][0])
+
+    def put(self, uri: str, text: str, codec: str) -> None:
+        """A file, as any program may write it."""
+        self.codecs[uri] = codec
+        path_of(uri).write_bytes(text.encode(codec))
+
+    def on_disk(self, uri: str) -> str:
+        return path_of(uri).read_bytes().decode(self.codecs.get(uri, "utf-8"))
+
+    def text(self, uri: str) -> str:
+        """What the user would say is in the file."""
+        return self.buffers[uri][1] if uri in self.buffers else self.on_disk(uri)
+
+    def save(self, uri: str) -> bool:
+        path = path_of(uri)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.buffers[uri][1].encode(self.codecs.get(uri, "utf-8")))
+        self.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+        return True
+
+    def _watched(self, honest: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def handler(params: Any) -> Any:
+            changes = params["edit"].get("documentChanges") or [
+                {"textDocument": {"uri": uri}} for uri in params["edit"]["changes"]
+            ]
+            uri = changes[-1]["textDocument"]["uri"]
+            if uri not in self.buffers and path_of(uri).exists():
+                self.open(uri, self.on_disk(uri))
+            self.typing(True)
+            before = self.buffers[uri][1] if uri in self.buffers else ""
+            answer = honest(params)
+            self.landings.append(Landing(before, self.text(uri), answer.get("applied") is True))
+            self.typing(False)
+            return answer
+
+        return handler

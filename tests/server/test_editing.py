@@ -1,0 +1,317 @@
+"""The agent's tools and a typing user in one editor, through the whole server."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from editor_model import CLASSES, CODECS, EditorModel, Landing, bare, rows_of, tag_of
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+SERVER = Path(__file__).with_name("editing_server.py")
+ALLOW = {"permissions": {"bash": "allow"}}
+ENDINGS = ("\n", "\r\n", "\r")
+LINES = ("", "a", "b", "naïve", "e\u0301", "😀x", "a\x0cb", "c\u2028d", "e\x85f", "\t}", "語")
+
+Open = Callable[..., Awaitable[EditorModel]]
+
+
+@pytest.fixture
+async def editor(tmp_path: Path) -> AsyncIterator[Open]:
+    """Start a server with the real tools, over ``tmp_path``: ``editor(capabilities, verify=…, encoding=…)``."""
+    made: list[EditorModel] = []
+
+    async def open_editor(
+        capabilities: dict[str, Any], *, verify: float = 20, encoding: str = "utf-16", **options: Any
+    ) -> EditorModel:
+        client = EditorModel(sys.executable, str(SERVER), env={"VERIFY": str(verify)})
+        made.append(client)
+        await client.start()
+        await client.initialize(
+            capabilities | {"general": {"positionEncodings": [encoding]}},
+            workspaceFolders=[{"uri": tmp_path.as_uri(), "name": "ws"}],
+            initializationOptions={"ds4": ALLOW | options},
+        )
+        return client
+
+    yield open_editor
+    for client in made:
+        await client.close()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+@st.composite
+def documents(draw: Any) -> str:
+    marks = draw(st.sampled_from([*((mark,) for mark in ENDINGS), ENDINGS]))
+    rows = draw(st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(marks)), max_size=7))
+    return "".join(map("".join, rows)) + draw(st.sampled_from(["", "", "end", "é😀"]))
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["type", "delete", "read", "lines", "lines", "old"]),
+        st.sampled_from([None, None, True, False]),  # does the user type before (True) or after the edit is applied?
+        st.integers(0, 99),
+        st.integers(0, 2),
+        st.sampled_from(["", "X", "X\nY\n", "😀\r\nZ", "\n", "e\u0301"]),
+    ),
+    min_size=2,
+    max_size=6,
+)
+
+
+class Race:
+    """One file. Whatever is typed is unique, so that its loss would show."""
+
+    def __init__(self, client: EditorModel, path: Path, text: str, codec: str) -> None:
+        self.client, self.path, self.uri = client, path, path.as_uri()
+        self.typed = itertools.count(1)
+        self.seen = text
+        client.put(self.uri, text, codec)
+
+    @property
+    def now(self) -> str:
+        return self.client.text(self.uri)
+
+    def change(self, where: int, gone: int, ending: str = "\n") -> None:
+        """The user types in a line's middle (``gone`` 0), or replaces lines."""
+        text = self.now
+        starts = [0, *itertools.accumulate(map(len, rows_of(text)))]
+        at = where % len(starts)
+        start, end = starts[at], starts[min(at + gone, len(starts) - 1)]
+        if gone == 0 and start < len(text) and text[start] not in "\r\n":
+            start = end = start + 1
+        # Text on both sides of a line's end: none is made or broken that positions cannot tell apart.
+        new = f"«{next(self.typed)}»" + (ending + "." if where % 3 == 0 else "")
+        if self.uri in self.client.buffers:
+            self.client.change(self.uri, start, end, new)
+        else:
+            self.client.put(self.uri, text[:start] + new + text[end:], self.client.codecs[self.uri])
+
+    async def read(self) -> None:
+        assert await self.client.tag(self.path.name) == tag_of(self.now)
+        self.seen = self.now
+
+    async def edit(self, kind: str, typing: bool | None, where: int, size: int, new: str) -> None:
+        if typing is True and self.uri not in self.client.buffers and not self.client.guarded:
+            # Nothing guards a version that is null, but for ``ds4/applyGuardedEdit``.
+            typing = None
+        self.client.landings.clear()
+        self.client.typing = lambda before: self.change(where, 0) if before is typing else None
+        rows, before = rows_of(self.seen), self.now
+        start = where % (len(rows) + 1) + 1
+        end = min(start + size - 1, len(rows))
+        target: dict[str, Any] = {"start_line": start, "end_line": end}
+        if kind == "old":
+            target = {"old": bare(rows)[start - 1] or "a" if start <= len(rows) else "a"}
+            new = "".join(bare(rows_of(new))[:1])
+        result = await self.client.tool("edit", path=self.path.name, file_tag=tag_of(self.seen), new=new, **target)
+        self.client.typing = lambda _before: None
+        [landing] = self.client.landings or [Landing(before, self.now, applied=bool(result["ok"]))]
+        if not result["ok"]:
+            assert landing.after == landing.before
+            assert not self.client.landings or typing is True
+            return
+        assert result["fileTag"] == tag_of(landing.after)
+        assert typing is not True or not self.client.landings
+        if kind == "old":
+            assert landing.before.count(target["old"]) == 1
+            assert landing.after == landing.before.replace(target["old"], new)
+            return
+        first = result["startLine"]
+        self._is_exactly_there(landing, rows[start - 1 : end], first, new)
+        if self.seen == landing.before:
+            assert (first, result["rebased"]) == (start, False)
+        else:
+            old = rows_of(landing.before)
+            assert result["rebased"]
+            assert start == 1 or old[first - 2] == rows[start - 2]
+            assert end == len(rows) or old[first - 1 + end - start + 1] == rows[end]
+
+    @staticmethod
+    def _is_exactly_there(landing: Landing, target: list[str], first: int, new: str) -> None:
+        """The lines that were seen went, the new ones are in their place, and all the others are as they were."""
+        old, made = rows_of(landing.before), rows_of(landing.after)
+        last = first - 1 + len(target)
+        assert old[first - 1 : last] == target
+        wanted = [*bare(old[: first - 1]), *bare(rows_of(new)), *bare(old[last:])]
+        if old and not old[-1].endswith(("\n", "\r")) and wanted and not wanted[-1]:
+            # An empty last line without an ending is the end of the line before it.
+            wanted.pop()
+        assert bare(made) == wanted
+
+
+@pytest.mark.parametrize(("kind", "encoding"), [("guarded", "utf-16"), ("saving", "utf-8"), ("plain", "utf-32")])
+async def test_no_keystroke_is_lost_and_no_edit_lands_elsewhere(
+    editor: Open, tmp_path: Path, kind: str, encoding: str
+) -> None:
+    """Every user edit survives, every applied edit is exactly where the seen lines are, every refused one changes
+    nothing, and tag and text agree on both sides."""
+    client = await editor(CLASSES[kind], encoding=encoding)
+    loop = asyncio.get_running_loop()
+    numbers = itertools.count()
+
+    async def play(text: str, codec: str, is_open: bool, plan: list[Any]) -> None:
+        race = Race(client, tmp_path / f"{next(numbers)}.txt", text, codec)
+        if is_open:
+            client.open(race.uri, text)
+        await race.read()
+        for what, typing, where, size, new in plan:
+            if what in ("type", "delete"):
+                race.change(where, size if what == "delete" else 0)
+            elif what == "read":
+                await race.read()
+            else:
+                await race.edit(what, typing, where, size, new)
+        await race.read()
+
+    # Without shrinking: a failure here is a round trip per step.
+    @settings(
+        deadline=None,
+        max_examples=25,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(documents(), st.sampled_from(CODECS), st.booleans(), steps)
+    def examples(text: str, codec: str, is_open: bool, plan: list[Any]) -> None:
+        asyncio.run_coroutine_threadsafe(play(text, codec, is_open, plan), loop).result()
+
+    await asyncio.to_thread(examples)
+
+
+TEXT = "one\r\ntwo 😀\r\nthree\r\nfour\r\nfive"
+
+
+@pytest.mark.parametrize("kind", ["guarded", "plain"])
+async def test_no_misbehaviour_of_a_client_is_taken_for_an_edit_or_costs_a_keystroke(
+    editor: Open, tmp_path: Path, kind: str
+) -> None:
+    client = await editor(CLASSES[kind], verify=0.4)
+    method = "ds4/applyGuardedEdit" if kind == "guarded" else "workspace/applyEdit"
+    honest = client.handlers[method]
+    path = tmp_path / "a.txt"
+    uri = path.as_uri()
+    client.put(uri, TEXT, "utf-8")
+    client.open(uri, TEXT)
+
+    async def attempt(handler: Any, line: int = 2, new: str = "2") -> dict[str, Any]:
+        client.handlers[method] = handler
+        result = await client.tool("edit", path="a.txt", file_tag=await client.tag("a.txt"), line=line, new=new)
+        client.handlers[method] = honest
+        return result
+
+    async def failed(handler: Any, why: str, text: str) -> None:
+        result = await attempt(handler)
+        assert (result["ok"], result["code"]) == (False, "notApplied")
+        assert why in result["text"]
+        assert client.text(uri) == text
+        assert await client.tag("a.txt") == tag_of(text)
+
+    yes = {"applied": True, "saved": True, "fileTag": tag_of(TEXT.replace("two 😀", "2"))}
+    await failed(lambda _params: yes, "did not change", TEXT)
+    await failed(lambda _params: {"applied": True, "saved": True}, "did not change", TEXT)
+
+    def types_instead(_params: Any) -> Any:
+        client.change(uri, 0, 0, "typed ")
+        return yes
+
+    await failed(types_instead, "did not change", "typed " + TEXT)
+    await failed(lambda _params: None, "gave no reason", "typed " + TEXT)
+    await failed(lambda _params: asyncio.Event().wait(), "did not answer", "typed " + TEXT)
+
+    # Applied when the server has given up: the model was told that it failed, and learns of it from the next refusal.
+    kept: list[Any] = []
+    tag = await client.tag("a.txt")
+    await failed(lambda params: kept.append(params) or {"applied": True}, "did not change", "typed " + TEXT)
+    honest(kept[0])
+    late = ("typed " + TEXT).replace("two 😀", "2")
+    assert client.text(uri) == late
+    stale = await client.tool("edit", path="a.txt", file_tag=tag, line=2, new="zwei")
+    assert stale["code"] == "staleFileTag"
+    assert tag_of(late) in stale["text"]
+    assert (await client.tool("edit", path="a.txt", file_tag=tag, line=4, new="4"))["rebased"]
+
+    def twice(params: Any) -> Any:
+        [change] = params["edit"]["documentChanges"][0]["edits"]
+        client.apply({"changes": {uri: [change]}})
+        client.apply({"changes": {uri: [change]}})
+        return yes
+
+    before = client.text(uri)
+    result = await attempt(twice, line=3, new="III and more")
+    assert not result["ok"] or "has changed again" in result["text"]
+    assert client.text(uri) != before
+    assert await client.tag("a.txt") == tag_of(client.text(uri))
+
+    # And after all that an honest answer is taken as one.
+    assert (await attempt(honest, line=1, new="1"))["ok"]
+    assert client.text(uri).startswith("1\r\n2\r\n")
+
+
+@pytest.mark.parametrize("kind", ["plain", "guarded"])
+async def test_an_edit_that_shows_a_little_after_the_answer_counts(editor: Open, tmp_path: Path, kind: str) -> None:
+    """Of an open document, and of one that the editor opens for it and does not save."""
+    client = await editor(CLASSES[kind], edits={"save": False})
+    uri = (tmp_path / "a.txt").as_uri()
+    client.put(uri, TEXT, "utf-8")
+    if kind == "plain":
+        client.open(uri, TEXT)
+
+    def answers_first(params: Any) -> Any:
+        asyncio.get_running_loop().call_later(0.2, client.apply, params["edit"])
+        return {"applied": True, "saved": False}
+
+    client.handlers["workspace/applyEdit"] = client.handlers["ds4/applyGuardedEdit"] = answers_first
+    result = await client.tool("edit", path="a.txt", file_tag=await client.tag("a.txt"), line=1, new="1")
+    assert (result["ok"], result["saved"]) == (True, False)
+    assert client.buffers[uri][1] == TEXT.replace("one", "1")
+
+
+@pytest.mark.parametrize("kind", ["guarded", "saving", "plain", "guarded, not saving", "lying about saves"])
+async def test_a_command_right_after_an_edit_sees_it_or_the_model_is_told(
+    editor: Open, tmp_path: Path, kind: str
+) -> None:
+    saves = {"edits": {"save": False}} if kind == "guarded, not saving" else {}
+    client = await editor(CLASSES.get(kind, CLASSES["guarded"]), **saves)
+    if kind == "lying about saves":
+        client.save = lambda _uri: True  # type: ignore[method-assign]
+    for name, is_open in (("open.txt", True), ("closed.txt", False), ("new.txt", None)):
+        uri = (tmp_path / name).as_uri()
+        if is_open is None:
+            result = await client.tool("write", path=name, content="one\nfresh\n")
+        else:
+            client.put(uri, "one\ntwo\n", "utf-8")
+            if is_open:
+                client.open(uri, "one\ntwo\n")
+            tag = await client.tag(name)
+            result = await client.tool("edit", path=name, file_tag=tag, line=2, new="fresh")
+        assert result["ok"], result
+        ran = await client.tool("bash", command=f"cat {name}")
+        told = "bash` still see the old text" in result["text"]
+        assert ("fresh" in ran["text"]) is not told
+        assert result["saved"] is not told
+        assert told == (kind in ("guarded, not saving", "lying about saves") or (kind == "plain" and is_open is True))
+
+
+async def test_a_disconnect_while_an_edit_is_under_way_leaves_files_whole(editor: Open, tmp_path: Path) -> None:
+    client = await editor(CLASSES["guarded"])
+    path = tmp_path / "a.txt"
+    client.put(path.as_uri(), TEXT, "utf-8")
+    client.open(path.as_uri(), TEXT)
+    tag = await client.tag("a.txt")
+    client.handlers["ds4/applyGuardedEdit"] = lambda _params: client.process.stdin.close()
+    call = f'tool {{"name": "edit", "path": "a.txt", "file_tag": "{tag}", "line": 1, "new": "1"}}'
+    client.send_command("ds4.prompt", {"text": call})
+    assert await asyncio.wait_for(client.process.wait(), 20) == 1
+    assert path.read_bytes() == TEXT.encode()
+    assert names(tmp_path) == ["a.txt"]
