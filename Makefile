@@ -23,6 +23,8 @@ check: install ## formatting, lint, types, import rules, generated pages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m ds4_lsp.protocol.schema --check
+	scripts/check_lua.sh
+	scripts/check_vscode.sh
 
 format: install ## format the code, and mend what the linter can
 	$(BIN)/ruff format .

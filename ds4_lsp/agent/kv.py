@@ -121,7 +121,17 @@ class Snapshots:
         if common_prefix(engine.kv, system) == len(system):
             return
         services.enter(runtime, "prefill")
-        synced = await engine.sync(system, on_progress=services.meter.prefilled, cancel=cancel)
+
+        def on_progress(done: int, total: int) -> None:
+            services.meter.prefilled(done, total)
+            services.listener.progress(
+                "restore", "DS4: reading the system prompt", done=done, total=total, message=f"{done}/{total} tokens"
+            )
+
+        try:
+            synced = await engine.sync(system, on_progress=on_progress, cancel=cancel)
+        finally:
+            services.listener.progress_end("restore")
         if synced.cancelled or not self.enabled or engine.info is None:
             return
         files = self._files

@@ -23,7 +23,7 @@ from ds4_lsp.cli.chat import choose_model
 from ds4_lsp.protocol.errors import Ds4Error
 from ds4_lsp.protocol.settings import ModelSettings
 
-PROBE_TIMEOUT = 60.0
+PROBE_TIMEOUT = 120.0
 """Seconds for llama.cpp to start; a GPU driver can be slow the first time."""
 GPU_KINDS = ("gpu", "igpu")
 EDITORS = ("nvim", "code", "codium", "hx", "emacs", "zed", "kak")

@@ -120,6 +120,7 @@ async def _run(host: Host, plan: Plan, instructions: str | None, cancel: Cancel)
     start = host.append("compact/start", {"trigger": plan.trigger, "turn": host.turn, "bottom": plan.bottom})
     message = "not compacted"
     compacted = False
+    summary_seq: int | None = None
     try:
         host.emit("compaction.start", seq=start.seq, trigger=plan.trigger, tokens=plan.bottom)
         host.sync()
@@ -129,7 +130,7 @@ async def _run(host: Host, plan: Plan, instructions: str | None, cancel: Cancel)
         summary = _append_summary(host, plan, answer, parts)
         host.sync()
         node = _append_checkpoint(host, plan, start, summary, parts)
-        compacted, message = True, "compacted"
+        compacted, message, summary_seq = True, "compacted", summary.seq
         end = host.append("compact/end", {"turn": host.turn, "contextTokens": _bottom(host)}, sources=(start.seq,))
         host.sync()
         result = _result(host, plan, parts, size, (start, summary, node, end))
@@ -145,7 +146,7 @@ async def _run(host: Host, plan: Plan, instructions: str | None, cancel: Cancel)
                 return Failed(refused.reason, refused.cancelled)
         raise
     finally:
-        host.emit("compaction.end", compacted=compacted, reason=message)
+        host.emit("compaction.end", seq=summary_seq, compacted=compacted, reason=message)
         host.progress_end(message)
 
 

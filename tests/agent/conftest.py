@@ -342,6 +342,7 @@ async def stages(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Call
 async def stage(stages: Any, tiny_model: Path) -> Stage:
     """The agent on the tiny model, in a new session."""
     made: Stage = await stages(tiny_model)
+    made.limit(50000)
     made.new_session()
     return made
 

@@ -46,7 +46,7 @@ STEPS = st.builds(
     tokens=st.integers(0, 130),
     interrupt=st.booleans(),
 )
-IN_PREFILL = Step(400, (REPLIES[0],), "prefill", 1, interrupt=True)
+IN_PREFILL = Step(650, (REPLIES[0],), "prefill", 1, interrupt=True)
 IN_DECODING = Step(3, (REPLIES[1],), "decode", 5, interrupt=False)
 
 
@@ -113,7 +113,7 @@ async def test_after_cancels_at_any_moment_kv_log_and_the_next_turn_are_right(
 async def test_on_the_small_model_a_new_engine_continues_alike_after_a_cancel_in_each_phase(
     stages: Any, small_model: Path, references: Any
 ) -> None:
-    stage = await stages(small_model, 128)
+    stage = await stages(small_model, 512)
     stage.new_session()
     assert await cancelled(stage, IN_DECODING) == "cancelled"
     assert await cancelled(stage, IN_PREFILL) == "cancelled"

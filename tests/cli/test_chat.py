@@ -19,7 +19,7 @@ import pytest
 from ds4_lsp.cli import chat
 
 MAIN = "import sys; from ds4_lsp.cli.main import main; sys.exit(main())"
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds until a screen that does not come counts as missing."""
 
 
