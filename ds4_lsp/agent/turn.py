@@ -139,7 +139,7 @@ class TurnRunner:
                     outcome.notes += [note] if note else []
                     return
                 continue
-            if reply.complaints:
+            if reply.complaints and generated.reason != "length":
                 complaints += 1
                 if complaints >= COMPLAINTS_BEFORE_GIVING_UP:
                     outcome.notes.append(f"Stopped: {complaints} replies in a row held no readable tool call.")

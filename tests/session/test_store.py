@@ -210,7 +210,10 @@ def test_the_cache_is_written_once_a_turn(store: SessionStore) -> None:
 def test_a_fork_begins_as_the_original_and_goes_its_own_way(store: SessionStore) -> None:
     session = store.create()
     _say(session, "a")
-    before, after = session.blobs.put("old"), session.blobs.put("new")
+    before, after, seen = (session.blobs.put(text) for text in ("old", "new", "seen"))
+    place = {"uri": "file:///a", "path": "a", "fileTag": "00000000", "ranges": [[1, 1]], "blob": seen}
+    pointed = {"turn": 1, "kind": "notice", "text": "", "context": [{"uri": "file:///a", "text": "", "shown": [place]}]}
+    session.append("user/message", pointed, surface_op={"op": "append"})
     session.append("edit/applied", {"turn": 1, "callId": "c1", "beforeBlob": before, "afterBlob": after})
     session.append("edit/applied", {"turn": 1, "callId": "c1", "beforeBlob": None, "afterBlob": after})
     cut = session.append("prompt/queued", {"text": "later", "context": []}).seq
@@ -223,11 +226,11 @@ def test_a_fork_begins_as_the_original_and_goes_its_own_way(store: SessionStore)
     assert fork.queued() == []
     assert len(session.queued()) == 1
     _say(fork, "c")
-    assert [node.data["text"] for node in fork.surface] == ["a", "c"]
-    assert [node.data["text"] for node in session.surface] == ["a", "b"]
+    assert [node.data["text"] for node in fork.surface] == ["a", "", "c"]
+    assert [node.data["text"] for node in session.surface] == ["a", "", "b"]
     session.close()
     store.delete(session.id)
-    assert (fork.blobs.get(before), fork.blobs.get(after)) == ("old", "new")
+    assert [fork.blobs.get(name) for name in (before, after, seen)] == ["old", "new", "seen"]
     fork.close()
     store.open(fork.id).close()
 

@@ -1,0 +1,77 @@
+/** From the history that the server keeps to items, so that a reloaded window shows what was there before. Pure. */
+
+import type { Item, ToolItem } from './state';
+import { clip, shown } from './shown';
+import type { EditMark, HistoryEntry } from './wire';
+
+interface Call {
+  callId?: string;
+  name?: string;
+  arguments?: unknown;
+}
+
+type Draft = Item extends infer T ? (T extends Item ? Omit<T, 'id'> : never) : never;
+
+export function fromHistory(
+  entries: readonly HistoryEntry[],
+  edits: readonly EditMark[],
+  firstId: number,
+): { items: Item[]; nextId: number } {
+  const drafts: Draft[] = [];
+  const marks = [...edits].sort((one, other) => one.seq - other.seq);
+  const first = entries[0]?.seq ?? 0;
+  for (const entry of entries) {
+    while (marks[0] && marks[0].seq < entry.seq) {
+      const mark = marks.shift();
+      if (mark && mark.seq >= first) drafts.push(ofEdit(mark));
+    }
+    take(entry, drafts);
+  }
+  drafts.push(...marks.map(ofEdit));
+  const items = drafts.map((draft, index): Item => ({ ...settled(draft), id: firstId + index }));
+  return { items, nextId: firstId + items.length };
+}
+
+function take(entry: HistoryEntry, drafts: Draft[]): void {
+  const turn = Number(entry['turn'] ?? 0);
+  switch (entry.role) {
+    case 'user': {
+      const places = Array.isArray(entry['context']) ? (entry['context'] as { uri?: string }[]) : [];
+      const context = places.flatMap((place) => (place.uri ? [place.uri] : []));
+      drafts.push({ kind: 'user', turn, text: entry.text, ...(context.length ? { context } : {}) });
+      break;
+    }
+    case 'assistant': {
+      if (entry.text) drafts.push({ kind: 'text', turn, text: entry.text, open: false });
+      for (const call of (entry['calls'] ?? []) as Call[]) {
+        const { callId = '', name = '' } = call;
+        drafts.push({ kind: 'tool', turn, callId, name, parameters: shown(call.arguments), state: 'running' });
+      }
+      if (entry['stop'] === 'cancelled' || entry['stop'] === 'length') {
+        drafts.push({ kind: 'stopped', turn, reason: entry['stop'] });
+      }
+      break;
+    }
+    case 'tool': {
+      const tool = drafts.findLast((draft) => draft.kind === 'tool' && draft.callId === entry['callId']);
+      const state = entry['ok'] === true ? 'done' : 'failed';
+      if (tool?.kind === 'tool') Object.assign(tool, { state, result: clip(entry.text) } satisfies Partial<ToolItem>);
+      break;
+    }
+    case 'compaction':
+      drafts.push({ kind: 'compaction', turn, trigger: '', summary: entry.text, state: 'done', seq: entry.seq });
+      break;
+    default:
+      drafts.push({ kind: 'notice', turn, text: entry.text });
+  }
+}
+
+function ofEdit(mark: EditMark): Draft {
+  const { turn, uri, fileTag, startLine, endLine } = mark;
+  return { kind: 'edit', turn, uri, fileTag, startLine, endLine };
+}
+
+/** A call without a result was never carried out. */
+function settled(draft: Draft): Draft {
+  return draft.kind === 'tool' && draft.state === 'running' ? { ...draft, state: 'dropped' } : draft;
+}

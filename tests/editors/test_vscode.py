@@ -1,0 +1,90 @@
+"""The VS Code extension: sets up what its suites need, once per machine, and runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+EXTENSION = Path(__file__).parents[2] / "editors" / "vscode"
+BROWSER = ("chromium", "fonts-noto-color-emoji")
+
+
+def run(command: Sequence[str | Path], **env: str) -> str:
+    """The output of a command that has to succeed."""
+    done = subprocess.run(
+        command,
+        check=False,  # the assertion below has the output
+        cwd=EXTENSION,
+        env=os.environ | env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-12000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def npm() -> str:
+    """npm, with the extension's packages as its lock file has them."""
+    found = shutil.which("npm")
+    assert found, "The extension's tests need Node.js 20 or newer, with npm."
+    lock, installed = EXTENSION / "package-lock.json", EXTENSION / "node_modules" / ".stamp-lock"
+    if not installed.exists() or installed.read_bytes() != lock.read_bytes():
+        run([found, "ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+        installed.write_bytes(lock.read_bytes())
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = shutil.which("chromium")
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        run(["apt-get", "update"])
+        run(["apt-get", "install", "-y", "--no-install-recommends", *BROWSER], DEBIAN_FRONTEND="noninteractive")
+        found = shutil.which("chromium")
+    assert found, f"The workbench tests need Chromium: install {' and '.join(BROWSER)}."
+    return found
+
+
+def test_what_is_generated_from_the_server_is_current() -> None:
+    run([sys.executable, EXTENSION / "scripts" / "generate.py", "--check"])
+
+
+def test_types_lint_and_format(npm: str) -> None:
+    run([npm, "run", "--silent", "check"])
+
+
+def test_units(npm: str) -> None:
+    run([npm, "test", "--silent"])
+
+
+def test_the_package_holds_what_runs_and_nothing_else(npm: str) -> None:
+    run([npm, "run", "--silent", "package"])
+    with zipfile.ZipFile(EXTENSION / "ds4-lsp.vsix") as package:
+        names = {name.removeprefix("extension/") for name in package.namelist() if name.startswith("extension/")}
+        manifest = json.loads(package.read("extension/package.json"))
+        bundle = package.getinfo("extension/dist/extension.js").file_size
+    assert {"dist/extension.js", "dist/webview.js", "dist/webview.css", "media/icon.png", "readme.md"} <= names
+    assert not [name for name in names if name.startswith(("src/", "node_modules/", "test"))]
+    assert manifest["capabilities"]["untrustedWorkspaces"]["supported"] is False
+    assert bundle < 700_000
+
+
+def test_a_user_session_in_the_real_workbench(npm: str, chromium: str, small_model: Path) -> None:
+    server = Path(sys.executable).parent / "ds4-lsp"
+    output = run(
+        [npm, "run", "--silent", "test:workbench"],
+        DS4_TEST_SERVER=str(server),
+        DS4_TEST_MODEL=str(small_model),
+        CHROMIUM=chromium,
+    )
+    assert " 0 failed" in output.splitlines()[-1], output
