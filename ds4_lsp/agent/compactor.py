@@ -89,6 +89,10 @@ class Compactor:
         if forget is not None:
             forget()
 
+    @property
+    def running(self) -> bool:
+        return self._running is not None
+
     def cancel_running(self) -> bool:
         """Cancel the compaction that runs, and nothing else."""
         return self._running is not None and self._running.cancel()

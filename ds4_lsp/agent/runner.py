@@ -113,9 +113,17 @@ class Runner:
         return True
 
     def interrupt(self, session_id: str | None, send_queued: bool) -> bool:
-        """Stop what runs (in that session); queued prompts wait for the user unless ``send_queued``."""
+        """Stop what runs (in that session); queued prompts wait for the user unless ``send_queued``.
+
+        A prompt that waits for the model, or for the warm-up, is what the user sees running.
+        """
         ours = session_id is None or session_id == self._running_session
         interrupted = ours and self.cancel_running()
+        if self._turn is None and not self._compactor.running and not self._services.queue.held:
+            head = next(iter(self._services.queue.waiting(session_id)), None)
+            if head is not None:
+                self.cancel(head)
+                interrupted = True
         if send_queued:
             self._services.queue.release()
         elif interrupted:

@@ -17,7 +17,7 @@ from ds4_lsp.agent.services import Services
 from ds4_lsp.chat import render
 from ds4_lsp.ports import Generated
 from ds4_lsp.protocol.commands import PromptResult, StopReason, ToolCallSummary, Usage
-from ds4_lsp.protocol.errors import Cancelled, ContextTooSmall, Ds4Error, StorageFailed
+from ds4_lsp.protocol.errors import Cancelled, ContextTooSmall, Ds4Error, EngineDied, StorageFailed
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +177,12 @@ class TurnRunner:
         self._flush_notices(runtime)
         text = user_text(data)
         size = await transcript.measure(render.user(transcript.frames, text))
-        await self._make_room(runtime, size)
+        try:
+            await self._make_room(runtime, size)
+        except EngineDied:
+            # The prompt belongs to the conversation all the same: the next turn answers it.
+            self._append_prompt(runtime, data)
+            raise
         used = len(await transcript.tokens(runtime.session.surface)) + size
         context = transcript.info.context_size
         least = self._compactor.least_answer(runtime)
@@ -190,6 +195,9 @@ class TurnRunner:
                 needed=used,
                 size=context,
             )
+        self._append_prompt(runtime, data)
+
+    def _append_prompt(self, runtime: Runtime, data: dict[str, Any]) -> None:
         message = runtime.session.append("user/message", data, surface_op={"op": "append"})
         self._services.trace.record("prompt", sessionId=runtime.id, seq=message.seq, text=user_text(data))
 

@@ -189,3 +189,14 @@ async def test_queued_prompts_survive_the_server_and_wait_for_the_user(rig: Rig)
         *("two", "Two."),
         *("now", "Now."),
     ]
+
+
+async def test_interrupt_stops_a_prompt_that_waits_for_the_model(rig: Rig) -> None:
+    client = await rig.start(
+        script=rig.script({"purpose": "turn", "text": "a b c d", "delay_ms": 200}, "Later."),
+        settings={"model": {"preload": False}},
+    )
+    _, answer = client.send_command("ds4.prompt", {"text": "first"})
+    assert await client.run("ds4.interrupt", {}) == {"interrupted": True}
+    assert (await asyncio.wait_for(answer, LONG))["stopReason"] == "cancelled"
+    assert (await prompt(client, "second"))["stopReason"] == "end"
