@@ -6,10 +6,10 @@ INSTALLED := $(VENV)/.stamp-install
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check format schema test demo lock clean
+.PHONY: help install check format schema test demo bench bench-quick lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
 
 $(INSTALLED): requirements.lock requirements-build.lock pyproject.toml scripts/install.py scripts/nocommon.cmake
 	@$(PYTHON) scripts/install.py $(VENV)
@@ -38,6 +38,12 @@ test: check ## everything: the checks and all tests (fetches the test models the
 
 demo: install ## a session on a real model: make demo [MODEL=/path/x.gguf] [PROMPT="..."]
 	@$(BIN)/python -m ds4_lsp.cli.demo $(if $(MODEL),--model "$(MODEL)") $(if $(PROMPT),--prompt "$(PROMPT)")
+
+bench: install ## what the server adds, as ratios and counts (minutes)
+	@$(BIN)/python -m benchmarks --json build-bench.json
+
+bench-quick: install ## the same on smaller sizes
+	@$(BIN)/python -m benchmarks --quick
 
 lock: ## resolve the dependencies anew into the lock files
 	PYTHON="$(PYTHON)" scripts/lock.sh

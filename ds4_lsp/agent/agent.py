@@ -118,6 +118,8 @@ class Agent:
     def update_settings(self, settings: Settings, *, context_is_default: bool = True) -> None:
         """Takes effect at once, except what the loaded model was loaded with."""
         before, self._settings = self._settings, settings
+        if before.model.path != settings.model.path:
+            self.services.model.override = None
         self._context_is_default = context_is_default
         self._refresh()
         if self.services.model.path is None or self.services.engine.info is not None:
@@ -174,15 +176,15 @@ class Agent:
 
     async def _prompt(self, arguments: c.PromptArguments, cancel: Cancel) -> c.Wire:
         command = slash.parse(arguments.text)
-        if command is not None and not arguments.context:
-            return await self._session_commands.slash(command, arguments.session_id, cancel)
+        if command is not None:
+            return await self._slash(command, arguments, cancel)
         if not arguments.text.strip():
             raise InvalidRequest("text: the prompt is empty. Type what the agent should do.")
         if self.services.model.path is None:
             raise NoModel(NO_MODEL)
         runtime = self.sessions.get_or_create(arguments.session_id)
         context = [place.model_dump(mode="json") for place in arguments.context]
-        pending = self.runner.submit(runtime, arguments.text, context, Cancel())
+        pending = self.runner.submit(runtime, arguments.text, context, waited=arguments.wait)
         if not arguments.wait:
             return c.PromptResult(
                 session_id=runtime.id, turn=self.runner.expected_turn(pending), queued=self.runner.is_behind(pending)
@@ -192,6 +194,18 @@ class Agent:
             return await asyncio.shield(pending.done)
         finally:
             forget()
+
+    async def _slash(self, command: slash.Slash, arguments: c.PromptArguments, cancel: Cancel) -> c.Wire:
+        work = self._session_commands.slash(command, arguments.session_id, cancel)
+        if arguments.wait:
+            return await work
+        self.runner.tell_later(work)
+        runtime = self.sessions.current
+        return c.PromptResult(
+            session_id=arguments.session_id or (runtime.id if runtime else ""),
+            turn=runtime.turn if runtime else 0,
+            queued=False,
+        )
 
     async def _compact(self, arguments: c.CompactArguments, cancel: Cancel) -> c.Wire:
         runtime = self.sessions.get(arguments.session_id)

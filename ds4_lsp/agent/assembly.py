@@ -70,9 +70,12 @@ def assemble(services: Services, session: Session) -> Runtime:
         ]
     )
     runtime = Runtime(session, views, files, jobs, toolbox, turn=session.state.last_turn)
-    lost = [info for info in earlier.jobs if info.state == "running"]
+    lost = {event.data["job"] for event in session.recovered if event.type == "job/ended"}
+    if any(event.type == "compact/end" for event in session.recovered):
+        text = "DS4: a compaction was cut short when the server ended; its record is closed now."
+        services.listener.message("info", text)
     if lost:
-        names = "; ".join(f"job {info.job}: {info.command}" for info in lost)
+        names = "; ".join(f"job {info.job}: {info.command}" for info in earlier.jobs if info.job in lost)
         runtime.notices.append(f"The server was restarted: these jobs are lost. {names}")
     return runtime
 

@@ -10,13 +10,14 @@ from ds4_lsp.agent.reply import Reply, ReplyCall
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.protocol.commands import ToolCallSummary
-from ds4_lsp.protocol.errors import Cancelled
+from ds4_lsp.protocol.errors import Cancelled, Ds4Error
 from ds4_lsp.tools.base import Call, ToolResult
 from ds4_lsp.tools.dispatch import LoopDetector
 
 CANCELLED = "not executed: the user interrupted the turn"
 QUEUED = "not executed: a queued prompt is pending"
 UNKNOWN = "outcome unknown: verify first"
+NOT_STARTED = "not started: retry"
 
 
 def append_result(runtime: Runtime, call_id: str, name: str, result: ToolResult) -> int:
@@ -38,7 +39,7 @@ def append_result(runtime: Runtime, call_id: str, name: str, result: ToolResult)
 def settle(runtime: Runtime, text: str = UNKNOWN) -> None:
     """Give every unanswered call a result, so that pairs stay whole."""
     for call in list(runtime.session.state.calls.values()):
-        append_result(runtime, call.call_id, call.name, ToolResult(text, ok=False))
+        append_result(runtime, call.call_id, call.name, ToolResult(text if call.started else NOT_STARTED, ok=False))
 
 
 class CallRunner:
@@ -67,7 +68,12 @@ class CallRunner:
             verdict = detector.note(call.name, call.arguments, result)
             if verdict.action == "remind":
                 result = replace(result, text=f"{result.text}\n\n{verdict.text}")
-            result = await self._compactor.fit(runtime, call.call_id, call.name, result)
+            try:
+                result = await self._compactor.fit(runtime, call.call_id, call.name, result)
+            except Ds4Error:
+                # What the tool did is known, whatever became of the engine.
+                self._answer(runtime, call, result, summaries)
+                raise
             self._answer(runtime, call, result, summaries)
             if verdict.action == "end":
                 self._skip(runtime, reply.calls[number + 1 :], f"not executed: {verdict.text}", summaries)

@@ -30,11 +30,16 @@ class CompactionHost:
         self._counted: OrderedDict[str, list[int]] = OrderedDict()
         self._frame: tuple[list[int], list[int]] = ([], [])
         self._opening = 0
+        self._of: Transcript | None = None
+        """The transcript whose tokenizer the counts are of."""
         self._sizes: dict[int, int] = {}
 
     async def refresh(self) -> Transcript:
         """Tokenise whatever was not yet, so that everything else can be answered without waiting."""
         transcript = await self._services.transcript(self._runtime)
+        if transcript is not self._of:
+            self._of = transcript
+            self._counted.clear()
         frames = transcript.frames
         # A checkpoint is always the first node, which some models frame together with the system prompt.
         before = "" if frames.merges_system else frames.user.before

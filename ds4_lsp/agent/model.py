@@ -74,10 +74,14 @@ class ModelHost:
     async def reload(self, path: str | None, cancel: Cancel) -> ModelInfo:
         """Load ``path`` (or the configured model again) in place of what is loaded."""
         async with self._lock:
-            if path is not None:
-                self.override = path
+            before, self.override = self.override, path
             await self._unload()
-            return await self._load(cancel)
+            try:
+                return await self._load(cancel)
+            except BaseException:
+                # A slip of the pen must not stick: the next prompt loads what was chosen before.
+                self.override = before
+                raise
 
     async def unload(self) -> None:
         async with self._lock:

@@ -21,54 +21,59 @@ class Pending:
     context: list[dict[str, Any]]
     cancel: Cancel
     done: asyncio.Future[PromptResult]
-    restored: bool = False
+    held: bool = False
+    """Does not start until the user sends something in its session."""
+    waited: bool = True
+    """Whether a request waits for ``done``: otherwise a failure has to be told in another way."""
 
 
 @dataclass
 class Queue:
-    """First in, first out, over all sessions. ``held``: nothing starts until the user sends again."""
+    """First in, first out, over all sessions; a held prompt waits until the user sends again in its session."""
 
     items: deque[Pending] = field(default_factory=deque)
-    held: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, pending: Pending) -> None:
         self.items.append(pending)
-        self.held = False
-        self._wake.set()
+        self.release(pending.session_id)
 
     def restore(self, pending: Pending) -> None:
-        """A prompt found in a reopened log: it waits until the user sends something."""
+        """A prompt found in a reopened log: nobody asked for it now."""
+        pending.held = True
         self.items.append(pending)
-        self.held = True
 
-    def release(self) -> bool:
-        """Let held prompts run; whether there were any."""
-        had = self.held and bool(self.items)
-        self.held = False
+    def release(self, session_id: str | None = None) -> None:
+        """Let held prompts run, those of one session or all."""
+        for item in self.waiting(session_id):
+            item.held = False
         self._wake.set()
-        return had
 
-    def hold(self) -> None:
-        self.held = bool(self.items)
+    def hold(self, session_id: str | None = None) -> None:
+        """Keep what waits from running, in one session or all."""
+        for item in self.waiting(session_id):
+            item.held = True
 
     def remove(self, pending: Pending) -> bool:
         if pending not in self.items:
             return False
         self.items.remove(pending)
-        self.held = self.held and bool(self.items)
         return True
 
     def waiting(self, session_id: str | None = None) -> list[Pending]:
         return [item for item in self.items if session_id in (None, item.session_id)]
 
+    def next(self, session_id: str | None = None) -> Pending | None:
+        """The first that is not held."""
+        return next((item for item in self.waiting(session_id) if not item.held), None)
+
     def will_run(self, session_id: str) -> bool:
         """Whether a prompt for that session starts as soon as the running turn ends."""
-        return not self.held and bool(self.waiting(session_id))
+        return self.next(session_id) is not None
 
     async def head(self) -> Pending:
         """The next prompt to run; it stays in the queue until :meth:`remove`."""
-        while self.held or not self.items:
+        while (pending := self.next()) is None:
             self._wake.clear()
             await self._wake.wait()
-        return self.items[0]
+        return pending

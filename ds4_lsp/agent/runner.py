@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from ds4_lsp.agent.compactor import Compactor
@@ -15,13 +17,17 @@ from ds4_lsp.agent.sessions import Sessions
 from ds4_lsp.agent.turn import TurnRunner
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import CompactResult, PromptResult
-from ds4_lsp.protocol.errors import Busy, Cancelled, Ds4Error
+from ds4_lsp.protocol.errors import Busy, Cancelled, Ds4Error, StorageFailed
 from ds4_lsp.session.events import Event
 
 log = logging.getLogger(__name__)
 
 LAST_WORDS_SECONDS = 0.3
 """A cancelled turn ends within a batch. The end of the process waits that long for what the log has to say of it."""
+
+
+def _discard(_value: object) -> None:
+    """For a callback whose value nobody wants."""
 
 
 class Runner:
@@ -67,12 +73,17 @@ class Runner:
 
     # --- prompts --------------------------------------------------------------------------------------------------
 
-    def submit(self, runtime: Runtime, text: str, context: list[dict[str, Any]], cancel: Cancel) -> Pending:
-        """Queue a prompt, durably: it is in the log when this returns."""
+    def submit(self, runtime: Runtime, text: str, context: list[dict[str, Any]], *, waited: bool) -> Pending:
+        """Queue a prompt, durably: it is in the log when this returns, or refused and not there."""
         event = runtime.session.append("prompt/queued", {"text": text, "context": context})
-        runtime.session.sync()
+        try:
+            runtime.session.sync()
+        except StorageFailed:
+            with suppress(StorageFailed):
+                runtime.session.append("prompt/dropped", {"queued": event.seq, "reason": "not durable"})
+            raise
         done: asyncio.Future[PromptResult] = asyncio.get_running_loop().create_future()
-        pending = Pending(runtime.id, event.seq, text, context, cancel, done)
+        pending = Pending(runtime.id, event.seq, text, context, Cancel(), done, waited=waited)
         done.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._services.queue.put(pending)
         if self.is_behind(pending):
@@ -84,13 +95,13 @@ class Runner:
         done: asyncio.Future[PromptResult] = asyncio.get_running_loop().create_future()
         done.add_done_callback(lambda future: future.cancelled() or future.exception())
         pending = Pending(
-            runtime.id, event.seq, event.data["text"], event.data.get("context") or [], Cancel(), done, restored=True
+            runtime.id, event.seq, event.data["text"], event.data.get("context") or [], Cancel(), done, waited=False
         )
         self._services.queue.restore(pending)
 
     def is_behind(self, pending: Pending) -> bool:
         """Whether something else has to end before ``pending`` can start."""
-        return self._turn is not None or next(iter(self._services.queue.items), None) is not pending
+        return self._turn is not None or self._services.queue.next() is not pending
 
     def expected_turn(self, pending: Pending) -> int:
         runtime = self._sessions.get(pending.session_id)
@@ -99,9 +110,12 @@ class Runner:
 
     def cancel(self, pending: Pending) -> None:
         """Stop ``pending``, wherever it is. Its reply is then sent as usual."""
+        turn = self.expected_turn(pending)
         if self._services.queue.remove(pending):
-            self._drop(pending, "cancelled")
-            turn = self._sessions.get(pending.session_id).session.state.last_turn
+            try:
+                self._drop(pending, "cancelled")
+            except StorageFailed as error:
+                log.warning("a cancelled prompt may come back after a restart: %s", error)
             pending.done.set_result(PromptResult(session_id=pending.session_id, turn=turn, stop_reason="cancelled"))
             return
         pending.cancel.set()
@@ -119,15 +133,16 @@ class Runner:
         """
         ours = session_id is None or session_id == self._running_session
         interrupted = ours and self.cancel_running()
-        if self._turn is None and not self._compactor.running and not self._services.queue.held:
-            head = next(iter(self._services.queue.waiting(session_id)), None)
+        if send_queued:
+            self._services.queue.release(session_id)
+            return interrupted
+        if self._turn is None and not self._compactor.running:
+            head = self._services.queue.next(session_id)
             if head is not None:
                 self.cancel(head)
                 interrupted = True
-        if send_queued:
-            self._services.queue.release()
-        elif interrupted:
-            self._services.queue.hold()
+        if interrupted:
+            self._services.queue.hold(session_id)
         return interrupted
 
     def _drop(self, pending: Pending, why: str) -> None:
@@ -151,7 +166,7 @@ class Runner:
         """Runs with the engine free. The prompt may have been cancelled while that was waited for."""
         queue = self._services.queue
         await self._ready(Cancel())
-        if queue.held or not queue.remove(pending):
+        if pending.held or not queue.remove(pending):
             return
         runtime = self._sessions.get(pending.session_id)
         self._turn = pending
@@ -161,14 +176,17 @@ class Runner:
             self._turn = None
 
     async def _play(self, runtime: Runtime, pending: Pending) -> None:
-        await self._snapshots.prepare(runtime, pending.cancel)
-        pending.context = await self._sessions.look_up(runtime, pending.context, pending.cancel)
-        result = await self._turns.run(runtime, pending)
+        async def prepare() -> None:
+            pending.context = await self._sessions.look_up(runtime, pending.context, pending.cancel)
+            await self._snapshots.prepare(runtime, pending.cancel)
+
+        result = await self._turns.run(runtime, pending, prepare)
         if not pending.done.done():
             pending.done.set_result(result)
         await self._snapshots.after_turn(runtime)
 
     def _fail(self, pending: Pending, error: Exception) -> None:
+        turn = self.expected_turn(pending)
         self._services.queue.remove(pending)
         try:
             self._drop(pending, str(error))
@@ -176,8 +194,9 @@ class Runner:
             log.exception("the dropped prompt could not be recorded")
         if not pending.done.done():
             pending.done.set_exception(error)
-        if pending.restored or not isinstance(error, Ds4Error):
-            self._services.listener.message("error", str(error))
+        if not pending.waited or not isinstance(error, Ds4Error):
+            self._services.listener.message("error", f"DS4: {error}")
+            self._services.listener.event(pending.session_id, turn, "turn.end", stopReason="error", error=str(error))
 
     # --- everything else that uses the engine -----------------------------------------------------------------------
 
@@ -212,7 +231,7 @@ class Runner:
     async def load_model(self, path: str | None, cancel: Cancel) -> None:
         if self._turn is not None:
             raise Busy("A turn is running. Interrupt it first, then load the model.")
-        async with self._engine_free:
+        async with self._free(cancel):
             await self._services.model.reload(path, cancel)
 
     async def unload_model(self) -> None:
@@ -222,8 +241,8 @@ class Runner:
             await self._services.model.unload()
 
     async def save(self, runtime: Runtime, cancel: Cancel) -> bool:
-        """Write the session's KV snapshot when nothing else uses the engine."""
-        async with self._engine_free:
+        """Write the session's KV snapshot when nothing else uses the engine. Raises ``Cancelled`` while it waits."""
+        async with self._free(cancel):
             await self._services.transcript(runtime)
             return await self._snapshots.save(runtime)
 
@@ -246,6 +265,14 @@ class Runner:
             cancel = Cancel()
             await self._operate(runtime, cancel, self._snapshots.prepare(runtime, cancel))
 
+    def tell_later(self, work: Coroutine[Any, Any, PromptResult]) -> None:
+        """Do what nobody waits for, and show what comes of it."""
+
+        async def tell() -> None:
+            self._services.listener.message("info", (await work).text)
+
+        self._spawn(self._quietly(tell()))
+
     async def _quietly(self, work: Any) -> None:
         """What nobody waits for: its failure is told, not raised."""
         try:
@@ -254,6 +281,24 @@ class Runner:
             log.info("cancelled")
         except Ds4Error as error:
             self._services.listener.message("error", error.message)
+
+    @asynccontextmanager
+    async def _free(self, cancel: Cancel) -> AsyncIterator[None]:
+        """The engine, for an operation that may be cancelled while it waits for it."""
+        acquiring = asyncio.ensure_future(self._engine_free.acquire())
+        forget = cancel.on_set(lambda: _discard(acquiring.cancel()))
+        try:
+            await acquiring
+        except asyncio.CancelledError:
+            if not cancel.is_set:
+                raise
+            raise Cancelled("Cancelled while something else used the engine.") from None
+        finally:
+            forget()
+        try:
+            yield
+        finally:
+            self._engine_free.release()
 
     async def _operate(self, runtime: Runtime, cancel: Cancel, work: Any) -> None:
         self._running, self._running_session = cancel, runtime.id

@@ -73,7 +73,8 @@ class SessionCommands:
         saved = False
         if self._services.engine.info is not None:
             saved = await self._runner.save(runtime, cancel)
-        tokens = self._services.meter.used if runtime is self._sessions.current else 0
+        current = runtime is self._sessions.current
+        tokens = self._services.meter.used if current else runtime.session.state.tokens
         return c.SaveSessionResult(session_id=runtime.id, tokens=tokens, snapshot=saved)
 
     async def _fork(self, arguments: c.ForkSessionArguments, cancel: Cancel) -> c.SessionResult:

@@ -48,7 +48,7 @@ class Sessions:
         if latest is None:
             return
         try:
-            self.current = self._opened(self.store.open(latest))
+            self._make_current(self._opened(self.store.open(latest)))
         except SessionLocked as error:
             log.info("the last session is open elsewhere: %s", error)
         except Ds4Error as error:
@@ -80,20 +80,17 @@ class Sessions:
 
     def create(self, title: str | None) -> Runtime:
         """A new session, now the current one."""
-        self.current = self._opened(self.store.create(title))
-        return self.current
+        return self._make_current(self._opened(self.store.create(title)))
 
     def switch(self, prefix: str) -> Runtime:
-        self.current = self.get(prefix)
-        return self.current
+        return self._make_current(self.get(prefix))
 
     def fork(self, prefix: str | None, seq: int | None) -> Runtime:
         """A copy up to ``seq``, now the current session."""
         name = self.current.id if prefix is None and self.current is not None else prefix
         if name is None:
             raise NotFound("There is no current session to fork. Name one with sessionId.")
-        self.current = self._opened(self.store.fork(name, seq))
-        return self.current
+        return self._make_current(self._opened(self.store.fork(name, seq)))
 
     async def delete(self, prefix: str) -> None:
         runtime = self.find_open(prefix)
@@ -103,6 +100,9 @@ class Sessions:
 
     def listing(self) -> list[SessionInfo]:
         current = self.current.id if self.current is not None else None
+        for runtime in self._open.values():
+            # Its cache is of the last turn's end; without this the whole log would be read.
+            runtime.session.save_meta()
         return [summary.info(current=summary.session_id == current) for summary in self.store.list()]
 
     def describe(self, runtime: Runtime) -> dict[str, Any]:
@@ -144,6 +144,11 @@ class Sessions:
             self.current = None
         await runtime.jobs.close()
         runtime.session.close()
+
+    def _make_current(self, runtime: Runtime) -> Runtime:
+        self.current = runtime
+        self._services.meter.used = runtime.session.state.tokens
+        return runtime
 
     def _opened(self, session: Session) -> Runtime:
         try:

@@ -22,6 +22,8 @@ class Slash:
     rest: str
 
 
+LONGEST_COUNT = 6
+"""Digits of a number of turns."""
 NAMES = frozenset({"compact", "new", "list", "switch", "history", "save", "help"})
 _WITHOUT_REST = frozenset({"list", "save", "help"})
 
@@ -35,6 +37,6 @@ def parse(text: str) -> Slash | None:
     rest = rest.strip()
     if head not in NAMES or (rest and head in _WITHOUT_REST):
         return None
-    if head == "history" and rest and not rest.isdecimal():
+    if head == "history" and rest and not (rest.isascii() and rest.isdecimal() and len(rest) <= LONGEST_COUNT):
         return None
     return Slash(head, rest)

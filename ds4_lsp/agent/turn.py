@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from ds4_lsp.agent.services import Services
 from ds4_lsp.chat import render
 from ds4_lsp.ports import Generated
 from ds4_lsp.protocol.commands import PromptResult, StopReason, ToolCallSummary, Usage
-from ds4_lsp.protocol.errors import Cancelled, ContextTooSmall, Ds4Error, EngineDied, StorageFailed
+from ds4_lsp.protocol.errors import Cancelled, ContextTooSmall, Ds4Error, StorageFailed
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,10 @@ FULL = (
     "[Stopped: the context is full, and compaction could not free any of it. "
     "Start a new session with /new, or raise ds4.model.contextSize.]"
 )
+
+
+Prepare = Callable[[], Awaitable[None]]
+"""Looks up what the prompt points at, and brings the KV near the session."""
 
 
 @dataclass
@@ -53,7 +58,7 @@ class TurnRunner:
         self._rounds = RoundRunner(services, compactor)
         self._calls = CallRunner(services, compactor)
 
-    async def run(self, runtime: Runtime, pending: Pending) -> PromptResult:
+    async def run(self, runtime: Runtime, pending: Pending, prepare: Prepare) -> PromptResult:
         """Never raises for what happens inside the turn; raises ``StorageFailed`` when it could not even begin."""
         services = self._services
         runtime.turn = runtime.session.next_turn()
@@ -64,7 +69,7 @@ class TurnRunner:
         services.emit(runtime, "turn.start", seq=start.seq, text=pending.text)
         services.listener.progress("turn", "DS4", message="thinking")
         try:
-            await self._play(runtime, pending, outcome)
+            await self._play(runtime, pending, outcome, prepare)
         except Cancelled:
             outcome.stop = "cancelled"
         except Ds4Error as error:
@@ -80,6 +85,10 @@ class TurnRunner:
     def _close_earlier(runtime: Runtime) -> None:
         """End a turn whose end could not be written, for want of disk space."""
         settle(runtime)
+        compaction = runtime.session.state.compaction
+        if compaction is not None:
+            outcome = {"recovered": True} if compaction.replaced else {"error": "orphaned"}
+            runtime.session.append("compact/end", {"turn": compaction.turn, **outcome})
         earlier = runtime.session.state.turn
         if earlier is not None:
             runtime.session.append("turn/end", {"turn": earlier.turn, "stopReason": "error", "interrupted": True})
@@ -119,8 +128,8 @@ class TurnRunner:
             error=outcome.error,
         )
 
-    async def _play(self, runtime: Runtime, pending: Pending, outcome: Outcome) -> None:
-        await self._open(runtime, pending)
+    async def _play(self, runtime: Runtime, pending: Pending, outcome: Outcome, prepare: Prepare) -> None:
+        await self._open(runtime, pending, prepare)
         complaints = 0
         while True:
             await self._make_room(runtime)
@@ -170,18 +179,18 @@ class TurnRunner:
         outcome.stop = "length"
         outcome.notes.append(FULL)
 
-    async def _open(self, runtime: Runtime, pending: Pending) -> None:
+    async def _open(self, runtime: Runtime, pending: Pending, prepare: Prepare) -> None:
         """Append the prompt, after making room for it."""
-        transcript = await self._services.transcript(runtime)
-        data = {"turn": runtime.turn, "kind": "prompt", "text": pending.text, "context": pending.context}
-        self._flush_notices(runtime)
-        text = user_text(data)
-        size = await transcript.measure(render.user(transcript.frames, text))
         try:
+            await prepare()
+            transcript = await self._services.transcript(runtime)
+            self._flush_notices(runtime)
+            data = self._prompt_data(runtime, pending)
+            size = await transcript.measure(render.user(transcript.frames, user_text(data)))
             await self._make_room(runtime, size)
-        except EngineDied:
+        except Ds4Error:
             # The prompt belongs to the conversation all the same: the next turn answers it.
-            self._append_prompt(runtime, data)
+            self._append_prompt(runtime, self._prompt_data(runtime, pending))
             raise
         used = len(await transcript.tokens(runtime.session.surface)) + size
         context = transcript.info.context_size
@@ -196,6 +205,10 @@ class TurnRunner:
                 size=context,
             )
         self._append_prompt(runtime, data)
+
+    @staticmethod
+    def _prompt_data(runtime: Runtime, pending: Pending) -> dict[str, Any]:
+        return {"turn": runtime.turn, "kind": "prompt", "text": pending.text, "context": pending.context}
 
     def _append_prompt(self, runtime: Runtime, data: dict[str, Any]) -> None:
         message = runtime.session.append("user/message", data, surface_op={"op": "append"})

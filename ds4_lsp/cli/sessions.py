@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ds4_lsp.agent.documents import plain_text
-from ds4_lsp.protocol.errors import Ambiguous, Ds4Error, NotFound, SessionLocked
+from ds4_lsp.protocol.errors import Ambiguous, Ds4Error, NotFound
 from ds4_lsp.session.history import entries, jsonl_lines, markdown_pieces
 from ds4_lsp.session.meta import SessionSummary
 from ds4_lsp.session.reader import read_file
@@ -148,7 +148,7 @@ def _prune(args: argparse.Namespace) -> int:
     for item in doomed:
         try:
             item.store.delete(item.summary.session_id)
-        except SessionLocked as error:
+        except Ds4Error as error:
             print(f"Kept: {error.message}", file=sys.stderr)
             failed += 1
     for store in {item.store.directory: item.store for item in doomed}.values():

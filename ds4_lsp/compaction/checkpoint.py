@@ -7,9 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ds4_lsp.compaction.fitting import Count, at_line, fit_head, fit_head_tail, largest
+from ds4_lsp.compaction.graphemes import one_line
 from ds4_lsp.compaction.ledger import Entry, Facts, Prompt
 from ds4_lsp.compaction.triggers import Limits
 
+URI_SHOWN = 60
+"""Most code points of an attached place in a task's title."""
 MIN_SUMMARY = 64
 """Tokens below which a summary says too little to stand for a conversation."""
 SLACK = 8
@@ -70,7 +73,8 @@ async def task_part(prompts: Sequence[tuple[str, Prompt]], cap: int, count: Coun
     """Each request exactly as typed, or over ``cap`` tokens its head and tail with the seq to look it up."""
     sections = []
     for title, prompt in prompts:
-        where = f", about {', '.join(prompt.attached[:4])}" if prompt.attached else ""
+        places = ", ".join(one_line(uri, URI_SHOWN) for uri in prompt.attached[:2])
+        where = f", about {places}" if places else ""
 
         def note(left_out: int, seq: int = prompt.seq) -> str:
             return f"[… {left_out} characters left out: the whole is event {seq} of the session …]"

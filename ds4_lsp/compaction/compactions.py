@@ -39,7 +39,8 @@ class Compactions:
     def declined(self, needed: int) -> None:
         """The user cancelled an automatic compaction before a request of ``needed`` tokens: it is not tried again until
         the surface has grown beyond that."""
-        self._backoff = self._backoff.after(needed, None, self.limits)
+        bounds = self.limits
+        self._backoff = self._backoff.after(_asked(self._bottom(), needed, bounds), None, bounds)
 
     def soft(self, needed: int) -> SoftDecision:
         """What to do before a request of ``needed`` tokens. ``cannot help`` has its message the first time only."""
@@ -89,7 +90,7 @@ class Compactions:
         finally:
             self._running = self._cancel = None
             forget()
-            self._remember(outcome, before, max(before, needed or 0), bounds)
+            self._remember(outcome, before, _asked(before, needed or 0, bounds), bounds)
 
     def _remember(self, outcome: Outcome | None, before: int, needed: int, bounds: Limits) -> None:
         match outcome:
@@ -106,3 +107,9 @@ class Compactions:
 
     def _bottom(self) -> int:
         return self._host.prefix_tokens + sum(item.tokens for item in self._host.surface())
+
+
+def _asked(bottom: int, needed: int, bounds: Limits) -> int:
+    """The size from which growth counts. A request that is far too large, and so never sent, must not switch ``soft``
+    off for good."""
+    return max(bottom, min(needed, bounds.context - bounds.reserve - bounds.step))

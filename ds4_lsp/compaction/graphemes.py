@@ -56,7 +56,16 @@ def _hangul_joined(before: str, after: str) -> bool:
 
 def border(text: str, index: int) -> bool:
     """Whether ``text`` can be cut before code point ``index``."""
-    return index <= 0 or index >= len(text) or not joined(text[index - 1], text[index])
+    if index <= 0 or index >= len(text):
+        return True
+    before, after = text[index - 1], text[index]
+    if _regional(before) and _regional(after):
+        # Flags are pairs: only the run before the cut tells which of its letters belong together.
+        start = index
+        while start > 0 and _regional(text[start - 1]):
+            start -= 1
+        return (index - start) % 2 == 0
+    return not joined(before, after)
 
 
 def head(text: str, length: int) -> str:

@@ -46,7 +46,7 @@ class Context(Arguments):
 
 
 class PromptArguments(Arguments):
-    text: str
+    text: str = Field(min_length=1)
     session_id: str | None = None
     context: list[Context] = Field(default_factory=list)
     wait: bool = True

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from ds4_lsp.protocol.commands import COMMANDS, Arguments, Command, Wire
-from ds4_lsp.protocol.errors import Ds4Error
+from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
 from ds4_lsp.server.protocol import INVALID_PARAMS, REQUEST_FAILED, Refusal
 
 
@@ -40,7 +40,8 @@ def parse_arguments(command: Command, arguments: list[Any]) -> Arguments:
 def refusal(error: Ds4Error) -> Refusal:
     """A refusal of the agent's, as the error answer of its request."""
     data = to_jsonable_python(error.data, by_alias=True, fallback=str)
-    return Refusal(error.message, REQUEST_FAILED, data | {"code": error.code})
+    code = INVALID_PARAMS if isinstance(error, InvalidRequest) else REQUEST_FAILED
+    return Refusal(error.message, code, data | {"code": error.code})
 
 
 def to_wire(value: Any) -> Any:

@@ -40,7 +40,11 @@ def main(argv: Sequence[str] | None = None, make_agent: AgentFactory | None = No
 
     logs.to_stderr()
     if options.tcp is not None:
-        read_fd = write_fd = _accept(*options.tcp)
+        try:
+            read_fd = write_fd = _accept(*options.tcp)
+        except OSError as error:
+            print(f"ds4-lsp: --tcp: cannot listen on {options.tcp[0]}:{options.tcp[1]}: {error}", file=sys.stderr)
+            return 2
     from ds4_lsp.server.lifetime import Lifetime
     from ds4_lsp.server.transport import Transport
 

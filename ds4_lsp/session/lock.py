@@ -27,13 +27,10 @@ class SessionLock:
             except Timeout as error:
                 # Inside, since a Timeout is an OSError too.
                 raise _locked(directory) from error
-        try:
-            with storing("lock", directory):
-                # In a file of its own: a contender may truncate the lock's file before it learns that it is held.
-                replace_file(pid_path, f"{os.getpid()}\n".encode(), durable=False)
-        except BaseException:
-            self._lock.release()
-            raise
+        # In a file of its own: a contender may truncate the lock's file before it learns that it is held. It serves a
+        # message only, and must not keep a full disk from being cleaned.
+        with suppress(OSError):
+            replace_file(pid_path, f"{os.getpid()}\n".encode(), durable=False)
 
     def release(self) -> None:
         """Idempotent; never raises for a directory that has vanished."""

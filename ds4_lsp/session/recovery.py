@@ -42,7 +42,7 @@ def recovery(state: LogState) -> list[Draft]:
     if state.turn is not None:
         queued = state.turn.queued
         if queued is not None and not state.turn.prompted:
-            drafts.append(Draft("prompt/queued", {**queued.data, "requeued": queued.seq}))
+            drafts.append(Draft("prompt/queued", {"requeued": queued.seq, **queued.data}))
         drafts.append(
             Draft(
                 "turn/end",

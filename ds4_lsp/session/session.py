@@ -134,7 +134,8 @@ class Session:
 
     def queued(self) -> list[Event]:
         """``prompt/queued`` events that no turn has taken and nobody dropped, oldest first."""
-        return list(self.state.queue.values())
+        # A prompt that recovery queued anew keeps its place.
+        return sorted(self.state.queue.values(), key=lambda event: event.data.get("requeued", event.seq))
 
     def summary(self) -> SessionSummary:
         return summarise(self.directory, self.state, self.log.length)

@@ -123,12 +123,13 @@ export async function runUi(bench, test, pictures) {
     await driver.command('DS4: New Session');
     await until(async () => (await (await driver.view()).locator('.item').count()) === 0, LONG, 'an empty session');
     await driver.send('Hello again.');
-    await inert(await driver.item('text', 'the web'));
+    await driver.item('text', 'the web');
     await driver.idle();
+    await inert(await driver.item('text', 'the web'));
     await (await driver.view()).locator('#prompt').fill('a draft');
     await driver.reload();
-    await inert(await driver.item('text', 'Here is a second session'));
     await driver.idle();
+    await inert(await driver.item('text', 'Here is a second session'));
     const view = await driver.view();
     assert.equal(await view.locator('#prompt').inputValue(), 'a draft');
     await view.locator('#prompt').fill('');
