@@ -10,7 +10,7 @@ from lsp_client import GUARDED, ResponseError
 from pygls.exceptions import JsonRpcException
 
 from ds4_lsp.protocol import commands as c
-from ds4_lsp.protocol.errors import Ds4Error
+from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
 from ds4_lsp.server.results import command_of, parse_arguments, refusal, to_wire
 
 json_values = st.recursive(
@@ -56,9 +56,10 @@ def test_absent_arguments_are_an_empty_object() -> None:
 
 
 @pytest.mark.parametrize("kind", Ds4Error.__subclasses__())
-def test_every_refusal_is_request_failed_with_its_code(kind: type[Ds4Error]) -> None:
+def test_every_refusal_carries_its_code_and_only_bad_arguments_are_invalid_params(kind: type[Ds4Error]) -> None:
     error = refusal(kind("Do that.", size=3, path=object()))
-    assert (error.code, error.message) == (-32803, "Do that.")
+    number = -32602 if kind is InvalidRequest else -32803
+    assert (error.code, error.message) == (number, "Do that.")
     assert error.data["code"] == kind.code
     assert error.data["size"] == 3
 
