@@ -171,7 +171,8 @@ class Connection:
             self._answering[number] = asyncio.create_task(self._answer(number, method, message.get("params") or {}))
         elif method == "$/cancelRequest":
             if task := self._answering.get((message.get("params") or {}).get("id")):
-                task.cancel()
+                # Behind its first step: a task that is cancelled before that never answers.
+                asyncio.get_running_loop().call_soon(task.cancel)
         else:
             self._on_notification(method, message.get("params") or {})
 
