@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.stamp-install
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check format schema test demo bench bench-quick lock clean
+.PHONY: help install check format schema test test-editors demo bench bench-quick lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -34,7 +34,10 @@ schema: install ## write the generated pages under docs/
 	$(BIN)/python -m ds4_lsp.protocol.schema
 
 test: check ## everything: the checks and all tests (fetches the test models the first time)
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest --ignore=tests/editors $(PYTEST_ARGS)
+
+test-editors: install ## the suites in a real Neovim and a real VS Code (minutes more)
+	$(BIN)/pytest tests/editors $(PYTEST_ARGS)
 
 demo: install ## a session on a real model: make demo [MODEL=/path/x.gguf] [PROMPT="..."]
 	@$(BIN)/python -m ds4_lsp.cli.demo $(if $(MODEL),--model "$(MODEL)") $(if $(PROMPT),--prompt "$(PROMPT)")

@@ -23,7 +23,7 @@ test('a compaction shows its progress, is cancelled alone, and the next one comp
     replies = {
       'First answer.',
       'Second answer.',
-      { purpose = 'summary', text = SUMMARY .. ('and on '):rep(400), delay_ms = 50 },
+      { purpose = 'summary', text = SUMMARY .. ('and on '):rep(400), delay_ms = 400 },
       { purpose = 'summary', text = SUMMARY },
     },
   })
