@@ -104,10 +104,12 @@ async def test_a_command_gets_no_descriptor_of_the_server(jobs: Jobs, tmp_path: 
 
 
 async def test_signals_are_at_their_defaults_in_a_command(jobs: Jobs, tmp_path: Path) -> None:
+    reserved = 0b11 << 31  # 32 and 33 are glibc's own: no program can set them, whoever started it may have
     _, text = await finished(
         jobs, "yes | head -1 >/dev/null; echo ${PIPESTATUS[0]}; grep SigIgn /proc/$$/status", tmp_path
     )
-    assert text.split() == ["141", "SigIgn:", "0" * 16]
+    broken_pipe, _, ignored = text.split()
+    assert (broken_pipe, int(ignored, 16) & ~reserved) == ("141", 0)
 
 
 async def test_death_by_signal_is_128_plus_its_number(jobs: Jobs, tmp_path: Path) -> None:
