@@ -34,7 +34,7 @@ schema: install ## write the generated pages under docs/
 	$(BIN)/python -m ds4_lsp.protocol.schema
 
 test: check ## everything: the checks and all tests (fetches the test models the first time)
-	$(BIN)/pytest --ignore=tests/editors $(PYTEST_ARGS)
+	$(BIN)/pytest $(PYTEST_ARGS)
 
 test-editors: install ## the suites in a real Neovim and a real VS Code (minutes more)
 	$(BIN)/pytest tests/editors $(PYTEST_ARGS)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import codecs
 import io
+import sys
 import zlib
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, overload
 
 from ds4_lsp.protocol.errors import InvalidRequest
 
@@ -27,6 +28,9 @@ class Encoding:
 
 
 UTF8 = Encoding()
+
+_STRETCH = 4096
+"""Code points: a few dozen lines, so that finding one among them costs microseconds, as does counting them."""
 
 _BOMS: tuple[tuple[bytes, Encoding], ...] = (
     (codecs.BOM_UTF8, Encoding("utf-8", True)),
@@ -99,26 +103,95 @@ def unify(text: str) -> str:
     return text if "\r" not in text else text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-class LineIndex:
-    """Where the lines of one text are."""
+class LineIndex(Sequence[str]):
+    """The lines of one text, as :func:`lines` gives them, and where they are.
+
+    Nothing is split that is not asked for: line ends are counted in stretches, from the front and only as far as
+    needed, and only the stretch in question is looked at line by line.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.lines: Sequence[str] = lines(text)
-        self._starts = list(accumulate(map(len, self.lines), initial=0))
+        self._has_cr = "\r" in text
+        # Of each stretch's start: its offset, never inside a CRLF, and the number of line ends before it.
+        self._offsets = [0]
+        self._counts = [0]
 
     def __len__(self) -> int:
         """The number of lines."""
-        return len(self.lines)
+        self._count_to(offset=len(self.text))
+        return self._counts[-1] + (self.text[-1:] not in ("", "\n", "\r"))
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(lines(self.text))
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        """By 0-based row, as in any sequence."""
+        if isinstance(row, slice):
+            low, high, step = row.indices(len(self))
+            if step < 0:
+                return lines(self.text)[row]
+            return lines(self.text[self.start(low + 1) : self.start(max(low, high) + 1)])[::step]
+        at = row if row >= 0 else row + len(self)
+        if not 0 <= at < sys.maxsize or not self.has(at + 1):
+            raise IndexError(row)
+        return self.text[self.start(at + 1) : self.start(at + 2)]
+
+    def has(self, line: int) -> bool:
+        """Whether there is such a 1-based line. Cheaper than the number of lines where the line is near the front."""
+        self._count_to(line=line)
+        return line <= self._counts[-1] or line <= len(self)
 
     def start(self, line: int) -> int:
         """Offset of the first code point of a 1-based line; that of the line after the last is the text's end."""
-        return self._starts[line - 1]
+        before = line - 1
+        if before == 0:
+            return 0
+        self._count_to(line=before)
+        if before > self._counts[-1]:
+            if before != len(self):
+                raise IndexError(line)
+            return len(self.text)
+        stretch = bisect_left(self._counts, before) - 1
+        rows = self._split(stretch)[: before - self._counts[stretch]]
+        return self._offsets[stretch] + sum(map(len, rows))
 
     def end(self, line: int) -> int:
         """Offset just after a 1-based line, its ending included. Line 0 ends at 0."""
-        return self._starts[line]
+        return self.start(line + 1)
 
     def line_at(self, offset: int) -> int:
         """The 1-based line that holds the code point at ``offset``; at the text's end, the last line, at least 1."""
-        return max(1, min(bisect_right(self._starts, offset), len(self.lines)))
+        if offset >= len(self.text):
+            return max(1, len(self))
+        self._count_to(offset=offset + 1)
+        stretch = bisect_right(self._offsets, offset) - 1
+        ends = accumulate(map(len, self._split(stretch)), initial=self._offsets[stretch])
+        return self._counts[stretch] + sum(1 for end in ends if end <= offset)
+
+    def _split(self, stretch: int) -> list[str]:
+        return lines(self.text[self._offsets[stretch] : self._offsets[stretch + 1]])
+
+    def _count_to(self, *, offset: int = 0, line: int = 0) -> None:
+        """Count at least up to ``offset``, or to the end of ``line``, or to the text's end."""
+        text, size = self.text, len(self.text)
+        at, count = self._offsets[-1], self._counts[-1]
+        while at < size and (at < offset or count < line):
+            end = min(at + _STRETCH, size)
+            if text.startswith("\n", end) and text[end - 1] == "\r":
+                end += 1
+            count += text.count("\n", at, end)
+            if self._has_cr:
+                count += text.count("\r", at, end) - text.count("\r\n", at, end)
+            at = end
+            self._offsets.append(at)
+            self._counts.append(count)

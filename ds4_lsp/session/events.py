@@ -7,9 +7,10 @@ flipped bit is noticed wherever it falls; a log written without it is read witho
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ LOG_ONLY_TYPES = frozenset(
         "compact/summary",
         "compact/end",
         "session/title",
+        "session/retokenised",
     }
 )
 KNOWN_TYPES = MESSAGE_TYPES | LOG_ONLY_TYPES | {HEADER}
@@ -121,21 +123,41 @@ class Header:
             raise Damaged("the first event is not a session header")
         if data["format"] > FORMAT:
             raise Newer(f"log format {data['format']}, this version reads up to {FORMAT}")
-        try:
-            parent = data.get("parent")
-            return cls(
-                session_id=str(data["sessionId"]),
-                workspace=tuple(str(path) for path in data["workspace"]),
-                created_at=float(data["createdAt"]),
-                title=data.get("title"),
-                parent=None if parent is None else (str(parent["sessionId"]), int(parent["seq"])),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise Damaged(f"the session header lacks or garbles {error}") from error
+        for name, good in _HEADER.items():
+            if not good(data.get(name)):
+                raise Damaged(f"the session header lacks or garbles {name!r}")
+        parent = data.get("parent")
+        return cls(
+            session_id=data["sessionId"],
+            workspace=tuple(data["workspace"]),
+            created_at=float(data["createdAt"]),
+            title=data.get("title"),
+            parent=None if parent is None else (parent["sessionId"], parent["seq"]),
+        )
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def _is_parent(value: Any) -> bool:
+    if value is None:
+        return True
+    named = isinstance(value, dict) and isinstance(value.get("sessionId"), str)
+    return named and type(value.get("seq")) is int and value["seq"] >= 0
+
+
+_HEADER: dict[str, Callable[[Any], bool]] = {
+    "sessionId": lambda value: isinstance(value, str),
+    "workspace": lambda value: isinstance(value, list) and all(isinstance(path, str) for path in value),
+    "createdAt": _is_time,
+    "title": lambda value: value is None or isinstance(value, str),
+    "parent": _is_parent,
+}
 
 
 def encode(event: Event) -> bytes:
-    """The event as one line. Raises ``ValueError`` or ``TypeError`` for data that is not JSON."""
+    """The event as one line. Raises ``ValueError``, ``TypeError`` or ``RecursionError`` for data that is not JSON."""
     members = event.to_json()
     try:
         body = json.dumps(members, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -151,25 +173,30 @@ def has_crc(line: bytes) -> bool:
     return _CRC.fullmatch(line[-_CRC_LENGTH:]) is not None
 
 
+def has_good_crc(line: bytes) -> bool:
+    """Whether a line, without its LF, ends in the checksum of what precedes it."""
+    return has_crc(line) and int(line[-_CRC_LENGTH + 8 : -2], 16) == zlib.crc32(line[:-_CRC_LENGTH])
+
+
 def decode(line: bytes, seq: int) -> Event:
     """The event in ``line`` (without its LF), which must be number ``seq``. Raises ``Damaged`` or ``Newer``."""
-    found = _CRC.fullmatch(line[-_CRC_LENGTH:])
-    if found and int(found.group(1), 16) != zlib.crc32(line[:-_CRC_LENGTH]):
+    found = has_crc(line)
+    if found and not has_good_crc(line):
         raise Damaged("its checksum does not match its content")
     try:
         members = json.loads(line.decode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"it is not JSON ({error})") from error
     if not isinstance(members, dict):
         raise Damaged("it is not an object")
     if type(members.get("seq")) is not int or members["seq"] != seq:
         raise Damaged(f"its seq is {members.get('seq')!r} where {seq} belongs")
-    if "crc" in members and found is None:
+    if "crc" in members and not found:
         raise Damaged("its checksum is garbled")
     if not members.keys() <= _MEMBERS:
         raise Damaged(f"it has unknown members: {', '.join(sorted(members.keys() - _MEMBERS))}")
     kind, time, data = members.get("type"), members.get("time"), members.get("data")
-    if not isinstance(kind, str) or not isinstance(time, int | float) or not isinstance(data, dict):
+    if not isinstance(kind, str) or not _is_time(time) or not isinstance(data, dict):
         raise Damaged("its type, time or data is missing or garbled")
     ignorable = members.get("ignorable", False) is True
     if kind not in KNOWN_TYPES and not ignorable:

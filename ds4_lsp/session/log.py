@@ -128,7 +128,7 @@ class EventLog:
             check_surface_op(type, surface_op)
             # What is in memory must equal what a reload gives: lists for tuples, strings for keys.
             return decode(encode(draft)[:-1], self._next_seq)
-        except (Damaged, TypeError, ValueError) as error:
+        except (Damaged, TypeError, ValueError, RecursionError) as error:
             raise InvalidRequest(f"A {type} event cannot be logged: {error}.") from error
 
     def write(self, event: Event) -> None:
@@ -206,6 +206,8 @@ class EventLog:
                 self._cut()
                 _log.warning("cut %d torn bytes off %s into %s", tail.torn, self.path, TORN_NAME)
             elif tail.unterminated:
+                # Takes away what stands where the line feed belongs, if anything does.
+                self._cut()
                 write_all(self._fd, b"\n")
                 self._length += 1
 

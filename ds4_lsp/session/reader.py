@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ds4_lsp.protocol.errors import CorruptSession, NotFound
-from ds4_lsp.session.events import Damaged, Event, Header, Newer, decode, has_crc
+from ds4_lsp.session.events import Damaged, Event, Header, Newer, decode, has_crc, has_good_crc
 from ds4_lsp.session.storage import storing
 
 LOG_NAME = "events.jsonl"
@@ -20,8 +20,8 @@ _BUFFER = 1 << 20
 @dataclass(frozen=True)
 class Tail:
     """How a log ends. ``length``: bytes of its whole lines. ``torn``: bytes of an incomplete line after them.
-    ``unterminated``: the last event is whole and counted in ``length``, and lacks only its LF. ``checksums``: its
-    lines carry them."""
+    ``unterminated``: the last event is whole and counted in ``length``, and lacks only its LF, or has another byte in
+    its place. ``checksums``: its lines carry them."""
 
     length: int
     torn: int
@@ -39,7 +39,7 @@ def read(stream: BinaryIO, name: str) -> Generator[Event, None, Tail]:
     checksums = False
     while line := stream.readline():
         whole = line.endswith(b"\n")
-        text = line[:-1] if whole else line
+        text = line[:-1] if whole or _ends_in_damage(line) else line
         try:
             event = decode(text, seq)
             if seq == 0:
@@ -55,7 +55,7 @@ def read(stream: BinaryIO, name: str) -> Generator[Event, None, Tail]:
             if not whole and seq > 0:
                 return Tail(length, len(line), False, checksums)
             raise corrupt(name, seq + 1, f"is damaged: {error}. Nothing was changed", seq) from error
-        length += len(line)
+        length += len(text) + whole
         seq += 1
         yield event
         if not whole:
@@ -63,6 +63,13 @@ def read(stream: BinaryIO, name: str) -> Generator[Event, None, Tail]:
     if seq == 0:
         raise corrupt(name, 1, "is missing: the log is empty. Delete the session", 0)
     return Tail(length, 0, False, checksums)
+
+
+def _ends_in_damage(line: bytes) -> bool:
+    """Whether a last line without LF is whole but for that one byte, which became another. Its checksum says so: what
+    a write that was cut short leaves ends before its checksum, or right after it."""
+    head, ending = line[:-1], line[-1:]
+    return ending != b"}" and has_good_crc(head)
 
 
 def corrupt(name: str, line: int, what: str, good: int) -> CorruptSession:
