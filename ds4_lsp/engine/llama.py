@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,11 +15,16 @@ import llama_cpp.llama_cpp as C
 LOG_LINES = 40
 """Lines of llama.cpp's log kept for error messages."""
 
-INSTALL_GPU = (
-    'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-cache-dir llama-cpp-python'
-    " (-DGGML_METAL=on, -DGGML_VULKAN=on or -DGGML_HIP=on for other GPUs)"
-)
-INSTALL_RPC = 'CMAKE_ARGS="-DGGML_RPC=on" pip install --force-reinstall --no-cache-dir llama-cpp-python'
+
+def _install(flag: str) -> str:
+    return (
+        f'`touch requirements.lock; CMAKE_ARGS="{flag}" make install` in a checkout, else '
+        f'`CMAKE_ARGS="{flag}" pip install --force-reinstall --no-cache-dir llama-cpp-python`'
+    )
+
+
+INSTALL_GPU = _install("-DGGML_CUDA=on") + " (-DGGML_METAL=on, -DGGML_VULKAN=on or -DGGML_HIP=on for other GPUs)"
+INSTALL_RPC = _install("-DGGML_RPC=on")
 
 _DEVICE_KINDS = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accelerator", 4: "meta"}
 
@@ -56,6 +62,8 @@ class Log:
         self.lines: deque[str] = deque(maxlen=LOG_LINES)
         self._partial = ""
         self._level = 2
+        self.expected: Callable[[], bool] = lambda: False
+        """Whether a failure is one that was asked for: llama.cpp calls an aborted batch an error."""
         # llama.cpp keeps the bare pointer: the object has to live as long as the process.
         self._callback = C.llama_log_callback(self._write)
         C.llama_log_set(self._callback, ctypes.c_void_p(0))
@@ -68,7 +76,8 @@ class Log:
         for line in lines:
             if line.strip(" ."):
                 self.lines.append(line)
-                sys.stderr.write(f"{_LEVEL_LETTERS.get(self._level, 'I')}|{line}\n")
+                letter = _LEVEL_LETTERS.get(self._level, "I")
+                sys.stderr.write(f"{'I' if letter in 'WE' and self.expected() else letter}|{line}\n")
         sys.stderr.flush()
 
     def tail(self, count: int = 5) -> str:
@@ -94,6 +103,10 @@ class AbortFlag:
 
     def clear(self) -> None:
         self._text[0] = b"\x00"
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self._text.raw[0])
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class Operations:
         self._send = send
         self.abort = llama.AbortFlag()
         self._log = llama.Log()
+        self._log.expected = lambda: self.abort.is_set
         self.loaded: Loaded | None = None
         self._run = {
             "load": self._load,

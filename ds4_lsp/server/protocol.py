@@ -77,8 +77,14 @@ class Protocol(LanguageServerProtocol):
         """Handle one parsed message. Never raises."""
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             self._refuse(None, INVALID_REQUEST, "This is not a JSON-RPC 2.0 message.")
+        elif "id" in message and not _is_id(message["id"]):
+            if "method" in message:
+                self._refuse(None, INVALID_REQUEST, "The id is neither a string nor a whole number.")
         elif "method" not in message:
-            self._answered(message)
+            if "id" in message and ("result" in message or "error" in message):
+                self._answered(message)
+            else:
+                self._refuse(message.get("id"), INVALID_REQUEST, "The message has no method and is no answer.")
         elif not isinstance(message["method"], str):
             self._refuse(message.get("id"), INVALID_REQUEST, "The method is not a string.")
         elif "id" in message and (problem := self._out_of_turn(message["method"])) is not None:
@@ -205,6 +211,10 @@ class Protocol(LanguageServerProtocol):
         for answer in list(self._answers.values()):
             if not answer.done():
                 answer.set_exception(ClientError("the client is gone"))
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)
 
 
 class Server(LanguageServer):

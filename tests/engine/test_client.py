@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -210,14 +211,19 @@ async def test_the_context_s_end_is_length_and_one_more_token_is_an_error(engine
     assert (await engine.sync(filler)).evaluated == 0
 
 
-async def test_cancel_in_prefill_keeps_what_was_evaluated(real: Any, long_text: str) -> None:
+async def test_cancel_in_prefill_keeps_what_was_evaluated_and_is_no_error_in_the_log(
+    real: Any, long_text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     tokens = (await real.tokens(long_text))[:600]
     cancel = Cancel()
-    task = asyncio.ensure_future(real.sync(tokens, cancel))
-    await real.progressed(64)
-    cancel.set()
-    synced = await task
+    with caplog.at_level(logging.DEBUG, "ds4_lsp.engine"):
+        task = asyncio.ensure_future(real.sync(tokens, cancel))
+        await real.progressed(64)
+        cancel.set()
+        synced = await task
+        await real.agrees()
     assert synced.cancelled
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
     assert 64 <= synced.evaluated < 600
     assert list(real.client.kv) == tokens[: synced.evaluated]
     await real.agrees()

@@ -72,6 +72,12 @@ async def test_requests_out_of_turn_get_the_errors_that_lsp_asks_for(start: Any)
     await client.wait(
         lambda: {m["error"]["code"] for m in client.received if m.get("id", 0) is None} == {-32600, -32700}
     )
+    for odd in ({"id": [1], "method": "shutdown"}, {"id": None, "method": "shutdown"}, {"id": 1.5, "method": "x"}, {}):
+        heard = len(client.received)
+        client.write({"jsonrpc": "2.0", **odd})
+        await client.wait(lambda heard=heard: len(client.received) > heard)
+        assert (client.received[-1]["id"], client.received[-1]["error"]["code"]) == (None, -32600), odd
+    client.write({"jsonrpc": "2.0", "id": {}, "result": None})
     assert (await client.run("ds4.status"))["state"] == "idle"
     await client.request("shutdown", None)
     with pytest.raises(ResponseError, match="-32600"):
