@@ -116,7 +116,7 @@ class Agent:
             self.runner.preload()
 
     def update_settings(self, settings: Settings, *, context_is_default: bool = True) -> None:
-        """Takes effect at once, except what the loaded model was loaded with."""
+        """Takes effect at once; a model that is loaded makes way for the one asked for at the next prompt."""
         before, self._settings = self._settings, settings
         if before.model.path != settings.model.path:
             self.services.model.override = None

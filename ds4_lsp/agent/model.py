@@ -36,6 +36,7 @@ class ModelHost:
     override: str | None = None
     """A path given by ``ds4.loadModel``; it wins over the setting until the server ends."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _loaded_as: object = None
 
     @property
     def path(self) -> str | None:
@@ -63,13 +64,27 @@ class ModelHost:
         }
 
     async def ensure(self, cancel: Cancel) -> ModelInfo:
-        """The loaded model; loads it first where that is needed. Waits for a load that is under way."""
-        if self.engine.info is not None and self.frames is not None:
-            return self.engine.info
+        """The loaded model; loads it first where that is needed, also where the settings ask for another by now. Waits
+        for a load that is under way."""
+        info = self._current()
+        if info is not None:
+            return info
         async with self._lock:
-            if self.engine.info is not None and self.frames is not None:
-                return self.engine.info
+            info = self._current()
+            if info is not None:
+                return info
+            if self.engine.info is not None:
+                await self._unload()
             return await self._load(cancel)
+
+    def _current(self) -> ModelInfo | None:
+        fits = self.frames is not None and self._loaded_as == self._wanted()
+        return self.engine.info if fits else None
+
+    def _wanted(self) -> object:
+        """All that a load depends on."""
+        settings = self.settings().model_copy(update={"path": self.path, "preload": True})
+        return settings, self.context_is_default()
 
     async def reload(self, path: str | None, cancel: Cancel) -> ModelInfo:
         """Load ``path`` (or the configured model again) in place of what is loaded."""
@@ -97,6 +112,7 @@ class ModelHost:
         if path is None:
             raise NoModel(NO_MODEL)
         settings = self.settings().model_copy(update={"path": path})
+        wanted = self._wanted()
         self.loading, self.error = Cancel(), None
         forget = cancel.on_set(self.loading.set)
         self.on_state()
@@ -111,6 +127,7 @@ class ModelHost:
                 cancel=self.loading,
             )
             self.frames = await asyncio.to_thread(derive, info)
+            self._loaded_as = wanted
         except Cancelled:
             self.error = "Loading the model was cancelled."
             raise

@@ -49,6 +49,8 @@ class Renderer:
         self._call: tuple[str, str, int] = ("", "", 0)
         """Of the call being streamed: its id, the parameter, and how many of its characters were shown."""
         self._usage: dict[str, Any] = {}
+        self._last = ""
+        """The line just written: a failure can be told by the server and by the reply that it is the end of."""
         self._drawers: dict[str, Callable[[dict[str, Any]], None]] = {
             "text": self._text,
             "thinking": self._aside,
@@ -84,7 +86,8 @@ class Renderer:
 
     def message(self, level: int, text: str) -> None:
         label, style = _LEVELS.get(level, ("", "blue"))
-        self.line(label + text, style)
+        if label + text != self._last:
+            self.line(label + text, style)
 
     async def choose(self, text: str, actions: Sequence[str]) -> str | None:
         self.line(text, "bold yellow")
@@ -101,11 +104,13 @@ class Renderer:
         self._end_line()
         self.bars.pause()
         self.info.print(Text(printable(text), style=style))
+        self._last = text
 
     def _stream(self, text: str, style: str = "", console: Console | None = None) -> None:
         if not text:
             return
         self.bars.pause()
+        self._last = ""
         console = console or self.out
         console.print(Text(printable(text), style=style), end="")
         console.file.flush()

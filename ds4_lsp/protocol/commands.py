@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 StopReason = Literal["end", "cancelled", "length", "error"]
 State = Literal["loading", "idle", "prefill", "generating", "tool", "compacting", "error", "noModel"]
@@ -159,7 +160,7 @@ class JobInfo(Wire):
     job: int
     pid: int | None
     command: str
-    state: Literal["running", "exited", "killed", "timeout", "lost"]
+    state: Literal["running", "exited", "killed", "timeout", "lost", "elsewhere"]
     exit_status: int | None
     elapsed: float
 
@@ -280,6 +281,11 @@ class ReadFileResult(Wire):
     source: Literal["buffer", "disk"]
 
 
+def _fields_clash(message: str, fields: list[str]) -> PydanticCustomError:
+    """An error of several fields together; the server puts their names into ``data.fields``."""
+    return PydanticCustomError("fields_clash", "{message}", {"message": message, "fields": fields})
+
+
 class ApplyEditArguments(Arguments):
     """Exactly one of: ``startLine``+``endLine``+``newText``; ``oldText``+``newText``; ``range: "all"``+``newText``."""
 
@@ -296,9 +302,12 @@ class ApplyEditArguments(Arguments):
     def _one_target(self) -> ApplyEditArguments:
         lines = self.start_line is not None or self.end_line is not None
         if lines + (self.old_text is not None) + (self.range is not None) != 1:
-            raise ValueError("name exactly one target: startLine and endLine, or oldText, or range 'all'")
+            raise _fields_clash(
+                "name exactly one target: startLine and endLine, or oldText, or range 'all'",
+                ["startLine", "endLine", "oldText", "range"],
+            )
         if lines and (self.start_line is None or self.end_line is None):
-            raise ValueError("startLine and endLine go together")
+            raise _fields_clash("startLine and endLine go together", ["startLine", "endLine"])
         return self
 
 

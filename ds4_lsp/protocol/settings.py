@@ -6,9 +6,10 @@ generated from these models.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 Permission = Literal["ask", "allow", "deny"]
@@ -72,8 +73,17 @@ class PermissionSettings(Section):
 
 
 class SessionSettings(Section):
-    directory: str | None = Field(None, description="Where sessions are kept; null means the user's state directory.")
+    directory: str | None = Field(
+        None, description="Where sessions are kept, absolute or from ~; null means the user's state directory."
+    )
     snapshots: bool = Field(True, description="Keep KV snapshots on disk, so that a restart needs no prefill.")
+
+    @field_validator("directory")
+    @classmethod
+    def _does_not_depend_on_where_the_server_runs(cls, directory: str | None) -> str | None:
+        if directory is not None and not PurePath(directory).is_absolute() and not directory.startswith("~"):
+            raise ValueError("must be an absolute path, or begin with ~")
+        return directory
 
 
 class DsmlSettings(Section):

@@ -29,12 +29,20 @@ def parse_arguments(command: Command, arguments: list[Any]) -> Arguments:
         return command.arguments.model_validate(values[0])
     except ValidationError as error:
         details = error.errors(include_url=False)
-        fields = [".".join(str(part) for part in detail["loc"]) for detail in details]
+        named = [_fields(detail) for detail in details]
         reasons = [
-            f"{field}: {detail['msg']}" if field else detail["msg"]
-            for field, detail in zip(fields, details, strict=True)
+            f"{', '.join(names)}: {detail['msg']}" if names else detail["msg"]
+            for names, detail in zip(named, details, strict=True)
         ]
+        fields = [name for names in named for name in names]
         raise Refusal(f"{command.name}: {'; '.join(reasons)}", INVALID_PARAMS, {"fields": fields}) from None
+
+
+def _fields(detail: Any) -> list[str]:
+    """The wire names of the fields that an error is about."""
+    if detail["loc"]:
+        return [".".join(str(part) for part in detail["loc"])]
+    return list(detail.get("ctx", {}).get("fields", ()))
 
 
 def refusal(error: Ds4Error) -> Refusal:

@@ -117,7 +117,7 @@ def test_a_model_that_cannot_be_loaded_is_told_and_exits_with_1(
 ) -> None:
     done = run(workspace, tmp_path / "missing.gguf", environment(), "--prompt", "hello")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "missing.gguf" in done.stderr
+    assert done.stderr.count("missing.gguf") == 1, "told once, though the server and the reply both say it"
 
 
 class Terminal:

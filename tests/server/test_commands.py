@@ -11,6 +11,7 @@ from pygls.exceptions import JsonRpcException
 
 from ds4_lsp.protocol import commands as c
 from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
+from ds4_lsp.server.protocol import Refusal
 from ds4_lsp.server.results import command_of, parse_arguments, refusal, to_wire
 
 json_values = st.recursive(
@@ -75,6 +76,23 @@ def test_optional_fields_are_left_out_and_nullable_ones_are_null() -> None:
     assert to_wire(c.HistoryResult(history=[entry])) == {
         "history": [{"seq": 1, "role": "user", "text": "x", "callId": "c1"}]
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ({}, ["startLine", "endLine", "oldText", "range"]),
+        ({"oldText": "x", "range": "all"}, ["startLine", "endLine", "oldText", "range"]),
+        ({"startLine": 1}, ["startLine", "endLine"]),
+        ({"startLine": 0, "endLine": 1}, ["startLine"]),
+    ],
+)
+def test_an_error_of_fields_together_names_each_of_them(given: dict[str, Any], fields: list[str]) -> None:
+    arguments = {"uri": "file:///a", "fileTag": "0", "newText": "", **given}
+    with pytest.raises(Refusal) as caught:
+        parse_arguments(c.COMMANDS["ds4.applyEdit"], [arguments])
+    assert caught.value.data == {"fields": fields}
+    assert all(field in caught.value.message for field in fields)
 
 
 async def test_commands_answer_with_results_and_errors(connect: Any) -> None:

@@ -51,6 +51,15 @@ def test_one_bad_value_costs_its_siblings_nothing() -> None:
     assert any("ds4.model.contextSize" in text and '"big"' in text and "32768" in text for text in told)
 
 
+def test_a_place_for_sessions_does_not_depend_on_where_the_server_runs() -> None:
+    for directory in ("/var/sessions", "~/sessions"):
+        found, problems = parse({"sessions": {"directory": directory}})
+        assert (found.sessions.directory, problems) == (directory, [])
+    found, [problem] = parse({"sessions": {"directory": "sessions"}})
+    assert found.sessions.directory is None
+    assert "must be an absolute path, or begin with ~" in str(problem)
+
+
 def test_every_default_sent_back_counts_as_nothing_given() -> None:
     found, problems = parse(Settings().model_dump(by_alias=True))
     assert (found, problems, explicit(found)) == (Settings(), [], frozenset())

@@ -146,7 +146,7 @@ export interface JobInfo {
   job: number;
   pid: number | null;
   command: string;
-  state: "running" | "exited" | "killed" | "timeout" | "lost";
+  state: "running" | "exited" | "killed" | "timeout" | "lost" | "elsewhere";
   exitStatus: number | null;
   elapsed: number;
 }
