@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 BUILD_LOCK = ROOT / "requirements-build.lock"
 COMPILED = "llama-cpp-python"
+OURS = "-DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DGGML_RPC=ON"
+"""No vision, HTTP or TLS code, which halves the build's time; RPC, so that machines can share a model."""
 
 
 class InstallError(Exception):
@@ -43,9 +45,8 @@ def split_lock(text: str, package: str) -> tuple[str, str]:
 
 
 def cmake_args(environment: Mapping[str, str], nocommon: Path) -> str:
-    """The user's ``CMAKE_ARGS`` and then ours: no vision, HTTP or TLS code, which halves the build's time."""
-    ours = f"-DLLAVA_BUILD=OFF -DCMAKE_PROJECT_INCLUDE={nocommon} -DLLAMA_OPENSSL=OFF"
-    return f"{environment.get('CMAKE_ARGS', '')} {ours}".strip()
+    """The user's ``CMAKE_ARGS`` and then ours."""
+    return f"{environment.get('CMAKE_ARGS', '')} {OURS} -DCMAKE_PROJECT_INCLUDE={nocommon}".strip()
 
 
 def cpu_features() -> str:
@@ -65,7 +66,7 @@ def wheel_key(entry: str, python_tag: str, machine: str, cpu: str, environment: 
     """The folder name of a cached wheel: readable version and tag, and a hash of all that the build depends on."""
     version = entry.partition("==")[2].split()[0]
     flags = [environment.get(name, "") for name in ("CMAKE_ARGS", "CFLAGS", "CXXFLAGS", "CC", "CXX")]
-    digest = hashlib.sha256("\0".join([entry, python_tag, machine, cpu, *flags]).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\0".join([entry, OURS, python_tag, machine, cpu, *flags]).encode()).hexdigest()[:16]
     return f"{version}-{python_tag}-{machine}-{digest}"
 
 

@@ -15,7 +15,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,11 @@ def position_of(text: str, offset: int, encoding: str) -> dict[str, int]:
 class Client:
     """One server process and the editor in front of it."""
 
-    def __init__(self, *command: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
+    def __init__(self, *command: str, env: Mapping[str, str | None] | None = None, cwd: Path | None = None) -> None:
         self.command = command or (sys.executable, "-m", "ds4_lsp")
-        self.env = os.environ | {"GOMP_SPINCOUNT": "1000"} | (env or {})
+        given = os.environ | {"GOMP_SPINCOUNT": "1000"} | (env or {})
+        self.env = {name: value for name, value in given.items() if value is not None}
+        """A variable given as None is not there."""
         self.cwd = cwd
         self.received: list[dict[str, Any]] = []
         self.stray = b""

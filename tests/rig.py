@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,12 +56,13 @@ class Rig:
         settings: dict[str, Any] | None = None,
         capabilities: dict[str, Any] | None = None,
         arguments: tuple[str, ...] = (),
-        env: dict[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         program: tuple[str, ...] = ("-m", "ds4_lsp"),
     ) -> Client:
         self.workspace.mkdir(exist_ok=True)
         self.share_prompts()
-        environment = {"DS4_MODEL": str(self.model), "XDG_STATE_HOME": str(self.state), **(env or {})}
+        environment: dict[str, str | None] = {"DS4_MODEL": str(self.model), "XDG_STATE_HOME": str(self.state)}
+        environment.update(env or {})
         if script is not None:
             environment["DS4_LSP_SCRIPT"] = str(script)
         client = Client(sys.executable, *program, *arguments, env=environment, cwd=self.root)

@@ -80,7 +80,7 @@ async def test_a_prompt_that_nobody_waits_for_and_that_fails_is_told_and_ended(t
 async def test_a_session_is_found_by_a_prefix_of_its_own_alone(tiny: Rig) -> None:
     client = await tiny.start()
     names = [(await client.run("ds4.newSession"))["sessionId"] for _ in range(40)]
-    first = [name for name in names if sum(other[0] == name[0] for other in names) > 1][0]
+    first = next(name for name in names if sum(other[0] == name[0] for other in names) > 1)
     assert await code_of(client, "ds4.switchSession", {"sessionId": first[0]}) == "ambiguous"
     assert await code_of(client, "ds4.deleteSession", {"sessionId": first[0]}) == "ambiguous"
     assert await code_of(client, "ds4.switchSession", {"sessionId": "zz"}) == "notFound"

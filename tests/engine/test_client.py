@@ -198,6 +198,15 @@ async def test_a_seed_repeats_a_reply_and_another_changes_it(engine: Any) -> Non
     assert texts[0] == texts[1] != texts[2]
 
 
+async def test_each_sampler_reaches_the_choice_of_the_token(engine: Any) -> None:
+    prompt = await engine.tokens("Once upon a time")
+    greedy = (await engine.generate(prompt, 20)).tokens
+    # Only the likeliest token is left by each of these, however hot.
+    for narrow in (Sampling(5.0, 1.0, 1.0, 1), Sampling(5.0, 1e-6, 0.0, 1)):
+        assert (await engine.generate(prompt, 20, sampling=narrow)).tokens == greedy
+    assert (await engine.generate(prompt, 20, sampling=Sampling(5.0, 1.0, 0.0, 1))).tokens != greedy
+
+
 async def test_the_context_s_end_is_length_and_one_more_token_is_an_error(engine: Any) -> None:
     filler = (await engine.tokens("word " * 1500))[:1022]
     reply = await engine.generate(filler, 99, forced=Forced("a b c d e f g"))

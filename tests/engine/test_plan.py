@@ -88,6 +88,13 @@ def test_a_quantised_kv_turns_flash_attention_on_or_is_refused(tiny_model: Path)
     assert planned(tiny_model).flash_attention == (-1 if forced.gpu else 0)
 
 
+def test_a_split_mode_is_passed_on_and_left_to_llama_cpp_where_none_is_set(tiny_model: Path) -> None:
+    assert {mode: planned(tiny_model, split_mode=mode).split_mode for mode in ("none", "layer", "row")} == {
+        mode: mode for mode in ("none", "layer", "row")
+    }
+    assert planned(tiny_model).split_mode is None
+
+
 def test_rpc_servers_without_rpc_in_the_build_or_without_a_server_are_refused(tiny_model: Path) -> None:
     with pytest.raises(ModelLoadFailed, match=r"GGML_RPC|cannot be reached"):
         planned(tiny_model, rpc_servers=["127.0.0.1:1"])
