@@ -116,12 +116,13 @@ class Agent:
             self.runner.preload()
 
     def update_settings(self, settings: Settings, *, context_is_default: bool = True) -> None:
-        """Takes effect at once; a model that is loaded makes way for the one asked for at the next prompt."""
+        """Takes effect at once, except what a model is loaded with: that waits for the next load."""
         before, self._settings = self._settings, settings
         if before.model.path != settings.model.path:
             self.services.model.override = None
         self._context_is_default = context_is_default
         self._refresh()
+        self.services.model.tell_of_changes()
         if self.services.model.path is None or self.services.engine.info is not None:
             return
         if before.model != settings.model and settings.model.preload:

@@ -37,6 +37,7 @@ class ModelHost:
     """A path given by ``ds4.loadModel``; it wins over the setting until the server ends."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _loaded_as: object = None
+    _told_of: object = None
 
     @property
     def path(self) -> str | None:
@@ -64,22 +65,22 @@ class ModelHost:
         }
 
     async def ensure(self, cancel: Cancel) -> ModelInfo:
-        """The loaded model; loads it first where that is needed, also where the settings ask for another by now. Waits
-        for a load that is under way."""
-        info = self._current()
-        if info is not None:
-            return info
+        """The loaded model; loads it first where that is needed. Waits for a load that is under way."""
+        if self.engine.info is not None and self.frames is not None:
+            return self.engine.info
         async with self._lock:
-            info = self._current()
-            if info is not None:
-                return info
-            if self.engine.info is not None:
-                await self._unload()
+            if self.engine.info is not None and self.frames is not None:
+                return self.engine.info
             return await self._load(cancel)
 
-    def _current(self) -> ModelInfo | None:
-        fits = self.frames is not None and self._loaded_as == self._wanted()
-        return self.engine.info if fits else None
+    def tell_of_changes(self) -> None:
+        """Say, once, that what the settings ask for by now is not what is loaded."""
+        if self.engine.info is None or self._wanted() in (self._loaded_as, self._told_of):
+            return
+        self._told_of = self._wanted()
+        self.listener.message(
+            "info", "DS4: the changed ds4.model settings take effect at the next load. Load the model to use them now."
+        )
 
     def _wanted(self) -> object:
         """All that a load depends on."""

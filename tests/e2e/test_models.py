@@ -53,7 +53,7 @@ async def test_a_model_that_cannot_be_loaded_leaves_the_one_chosen_before(tiny: 
     assert (await prompt(client, "third"))["text"] == "Three."
 
 
-async def test_a_change_of_the_settings_model_wins_over_what_was_loaded_by_hand(tiny: Rig, other_model: Path) -> None:
+async def test_a_changed_setting_is_told_of_and_holds_from_the_next_load_on(tiny: Rig, other_model: Path) -> None:
     client = await tiny.start(script=tiny.script("One.", "Two.", "Three."), env={"DS4_MODEL": ""})
     settings: dict[str, dict[str, Any]] = {
         "model": {"contextSize": 4096, "threads": 2},
@@ -75,15 +75,17 @@ async def test_a_change_of_the_settings_model_wins_over_what_was_loaded_by_hand(
     linked = tiny.root / "linked.gguf"
     linked.symlink_to(tiny.model)
     set_path(linked)
+    await client.wait_for("window/showMessage", lambda params: "take effect at the next load" in params["message"])
     assert (await prompt(client, "second"))["text"] == "Two."
-    assert await loaded(client) == str(linked)
-    # So is any other change of what a model is loaded with.
-    assert (await client.run("ds4.status"))["context"]["size"] == 4096
+    assert await loaded(client) == str(other_model), "what is loaded stays until it is loaded anew"
     settings["model"]["contextSize"] = 3072
     set_path(linked)
+    result = await client.run("ds4.loadModel", {}, timeout=LONG)
+    assert (result["model"]["path"], result["model"]["contextSize"]) == (str(linked), 3072)
     third = await prompt(client, "third")
     assert (third["text"], third["turn"]) == ("Three.", 3)
-    assert (await client.run("ds4.status"))["context"]["size"] == 3072
+    told = [one for one in client.notifications("window/showMessage") if "next load" in one["message"]]
+    assert len(told) == 2, "once for each change"
 
 
 async def test_an_unloaded_model_is_loaded_again_by_the_next_prompt_and_nothing_else(tiny: Rig) -> None:
