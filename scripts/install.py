@@ -171,7 +171,8 @@ def install(venv: Path) -> None:
         requirements.write_text(rest)
         run(*pip, "--require-hashes", "--no-deps", "-r", requirements)
     wheel = compiled_wheel(entry)
-    run(*pip, "--no-deps", "--no-index", wheel)
+    # Forced: a wheel built with other flags has the same version.
+    run(*pip, "--no-deps", "--no-index", "--force-reinstall", wheel)
     try:
         run(python, "-c", "import llama_cpp.llama_cpp as C; C.llama_backend_init()")
     except InstallError as error:
