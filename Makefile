@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.stamp-install
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check format schema test test-editors demo bench bench-quick lock clean
+.PHONY: help install check format schema test test-editors demo bench bench-quick bench-server lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -42,11 +43,14 @@ test-editors: install ## the suites in a real Neovim and a real VS Code (minutes
 demo: install ## a session on a real model: make demo [MODEL=/path/x.gguf] [PROMPT="..."]
 	@$(BIN)/python -m ds4_lsp.cli.demo $(if $(MODEL),--model "$(MODEL)") $(if $(PROMPT),--prompt "$(PROMPT)")
 
-bench: install ## what the server adds, as ratios and counts (minutes)
-	@$(BIN)/python -m benchmarks --json build-bench.json
+bench: install ## what the server adds, as ratios and counts, into docs/performance.md (under 15 minutes)
+	@$(BIN)/python -m benchmarks --json build-bench.json --page docs/performance.md --plots docs/performance $(BENCH_ARGS)
 
-bench-quick: install ## the same on smaller sizes
-	@$(BIN)/python -m benchmarks --quick
+bench-quick: install ## the same on smaller sizes, printed only (two minutes)
+	@$(BIN)/python -m benchmarks --quick $(BENCH_ARGS)
+
+bench-server: install ## optional: compile llama-server, which make bench then compares with (half an hour)
+	@$(BIN)/python -m benchmarks.install_server
 
 lock: ## resolve the dependencies anew into the lock files
 	PYTHON="$(PYTHON)" scripts/lock.sh

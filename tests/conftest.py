@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,14 @@ parameters.ftype = C.LLAMA_FTYPE_MOSTLY_Q4_0
 parameters.allow_requantize = True
 sys.exit(C.llama_model_quantize(sys.argv[1].encode(), sys.argv[2].encode(), parameters))
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test leaves anything in the user's state directory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 def _fetched(entry: Entry) -> Path:

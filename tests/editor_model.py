@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from lsp_client import GUARDED, PLAIN, Client, path_of
+from lsp_client import GUARDED, PLAIN, Client, path_of, tag_of
+
+__all__ = ["CLASSES", "CODECS", "EditorModel", "Landing", "bare", "rows_of", "tag_of"]
 
 SAVING = PLAIN | {"experimental": {"ds4": {"saveDocument": True}}}
 CLASSES = {"guarded": GUARDED, "saving": SAVING, "plain": PLAIN}
@@ -17,10 +19,6 @@ CLASSES = {"guarded": GUARDED, "saving": SAVING, "plain": PLAIN}
 
 CODECS = ("utf-8", "utf-8-sig", "utf-16")
 """How a file is stored; the last two with a byte order mark."""
-
-
-def tag_of(text: str) -> str:
-    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def rows_of(text: str) -> list[str]:
@@ -47,6 +45,8 @@ class EditorModel(Client):
     def __init__(self, *command: str, **options: Any) -> None:
         super().__init__(*command, **options)
         self.guarded = False
+        self.meddle = Path()
+        """Where the server under test takes orders to save a file behind its own back (``editing_server.py``)."""
         self.codecs: dict[str, str] = {}
         self.typing: Callable[[bool], None] = lambda _before: None
         self.landings: list[Landing] = []

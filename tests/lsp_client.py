@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import sys
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 TIMEOUT = 20.0
 """Seconds a test waits for what should take milliseconds: the machine may be busy."""
 
+MARK = "\ufeff"
 LINE_END = re.compile(r"\r\n|\n|\r")
 UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 
@@ -60,6 +62,11 @@ class ResponseError(Exception):
 
 class Disconnected(Exception):
     """The server's output ended."""
+
+
+def tag_of(text: str) -> str:
+    """CRC-32 of a buffer's text, to which a byte order mark does not belong."""
+    return f"{zlib.crc32(text.removeprefix(MARK).encode()):08x}"
 
 
 def offset_of(text: str, line: int, character: int, encoding: str) -> int:
@@ -267,49 +274,51 @@ class Client:
         """Apply a ``WorkspaceEdit`` as an honest editor does."""
         changes = edit.get("documentChanges")
         if changes is None:
-            changes = [
-                {"textDocument": {"uri": uri, "version": None}, "edits": edits}
-                for uri, edits in edit["changes"].items()
-            ]
+            changes = [{"textDocument": {"uri": uri}, "edits": edits} for uri, edits in edit["changes"].items()]
         for change in changes:
             if change.get("kind") == "create":
                 if path_of(change["uri"]).exists():
                     return {"applied": False, "failureReason": "it exists"}
                 self.open(change["uri"], "")
                 continue
-            uri, version = change["textDocument"]["uri"], change["textDocument"]["version"]
+            document = change["textDocument"]
+            uri, version = document["uri"], document.get("version")
             if uri not in self.buffers:
                 self.open(uri, path_of(uri).read_bytes().decode())
             if version is not None and version != self.buffers[uri][0]:
                 return {"applied": False, "failureReason": "the document changed"}
             for text_edit in reversed(change["edits"]):
-                self.change(uri, *self.span(uri, text_edit["range"]), text_edit["newText"])
+                # Whether a buffer holds the byte order mark is known of open documents only.
+                skip = MARK if document.get("version", 0) is None else ""
+                self.change(uri, *self.span(uri, text_edit["range"], skip), text_edit["newText"])
         return {"applied": True}
 
-    def span(self, uri: str, span: dict[str, Any]) -> tuple[int, int]:
+    def span(self, uri: str, span: dict[str, Any], skip: str = "") -> tuple[int, int]:
+        """Offsets in a buffer. ``skip``: what the positions do not count where the buffer begins with it."""
         text = self.buffers[uri][1]
+        counted = text.removeprefix(skip)
+        skipped = len(text) - len(counted)
         start, end = (
-            offset_of(text, at["line"], at["character"], self.encoding) for at in (span["start"], span["end"])
+            skipped + offset_of(counted, at["line"], at["character"], self.encoding)
+            for at in (span["start"], span["end"])
         )
         return start, end
 
     def apply_guarded(self, params: dict[str, Any]) -> dict[str, Any]:
         """``ds4/applyGuardedEdit``: version and tag first, then one edit, then a save."""
-        import zlib
-
         [guard] = params["guards"]
         uri, tag = guard["uri"], guard["fileTag"]
         if tag is not None:
             if uri not in self.buffers:
                 self.open(uri, path_of(uri).read_bytes().decode())
             version, text = self.buffers[uri]
-            if guard["version"] not in (None, version) or f"{zlib.crc32(text.encode()):08x}" != tag:
+            if guard["version"] not in (None, version) or tag_of(text) != tag:
                 return {"applied": False, "failureReason": "the document changed"}
         answer = self.apply(params["edit"])
         if not answer["applied"]:
             return answer
         saved = bool(params["save"]) and self.save(uri)
-        return {"applied": True, "fileTag": f"{zlib.crc32(self.buffers[uri][1].encode()):08x}", "saved": saved}
+        return {"applied": True, "fileTag": tag_of(self.buffers[uri][1]), "saved": saved}
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

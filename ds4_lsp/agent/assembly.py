@@ -1,19 +1,16 @@
-"""How an open session is put together: its views, jobs, permissions and tools, and what it had before a restart."""
+"""How an open session is put together: its views, jobs, permissions and tools; and how its edits are recorded."""
 
 from __future__ import annotations
 
-import logging
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ds4_lsp.agent.earlier import Earlier
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.edits.views import FileViews
-from ds4_lsp.ports import Answer, Cancel, Question
-from ds4_lsp.protocol.commands import JobInfo
-from ds4_lsp.protocol.errors import Ds4Error
-from ds4_lsp.session.events import Event
+from ds4_lsp.ports import Answer, Cancel, FileEdit, Question
+from ds4_lsp.session.blobs import text_name
 from ds4_lsp.session.session import Session
 from ds4_lsp.tools.applying import EditDone
 from ds4_lsp.tools.bash import Bash, BashStatus, BashStop
@@ -29,14 +26,10 @@ from ds4_lsp.tools.search import Search
 from ds4_lsp.tools.workspace import Workspace
 from ds4_lsp.tools.write import Write
 
-log = logging.getLogger(__name__)
 
-
-def assemble(services: Services, session: Session) -> Runtime:
-    """Everything of one session, wired to the shared services."""
-    views, earlier = FileViews(), Earlier()
-    for event in session.events():
-        earlier.apply(event)
+def assemble(services: Services, session: Session, earlier: Earlier) -> Runtime:
+    """Everything of one session, wired to the shared services. ``earlier`` has seen all its events."""
+    views = FileViews()
     earlier.restore_views(session, views)
 
     async def ask(question: Question, cancel: Cancel) -> Answer:
@@ -46,7 +39,10 @@ def assemble(services: Services, session: Session) -> Runtime:
         session.append(type, {"turn": runtime.turn, **data})
 
     def on_job(type: str, data: dict[str, Any]) -> None:
-        record(type, data)
+        if type == "job/started":
+            record(type, data)
+        else:
+            session.record(type, {"turn": runtime.turn, **data})
         services.emit(runtime, "job", job=data)
 
     def on_edit(done: EditDone) -> None:
@@ -55,6 +51,7 @@ def assemble(services: Services, session: Session) -> Runtime:
     gate = Gate(services.settings, ask, record)
     workspace = Workspace(services.editor, gate, services.settings)
     files = Files(workspace, services.editor, views, services.settings)
+    files.before_edit = lambda edit: keep_texts(session, edit)
     jobs = Jobs(lambda: session.jobs_dir, on_job, earlier=earlier.jobs)
     toolbox = Toolbox(
         [
@@ -69,21 +66,29 @@ def assemble(services: Services, session: Session) -> Runtime:
             BashStop(jobs),
         ]
     )
-    runtime = Runtime(session, views, files, jobs, toolbox, turn=session.state.last_turn)
-    lost = {event.data["job"] for event in session.recovered if event.type == "job/ended"}
+    runtime = Runtime(
+        session, views, files, jobs, toolbox, turn=session.state.last_turn, notices=earlier.untold.notices()
+    )
     if any(event.type == "compact/end" for event in session.recovered):
         text = "DS4: a compaction was cut short when the server ended; its record is closed now."
         services.listener.message("info", text)
-    if lost:
-        names = "; ".join(f"job {info.job}: {info.command}" for info in earlier.jobs if info.job in lost)
-        runtime.notices.append(f"The server was restarted: these jobs are lost. {names}")
     return runtime
 
 
+def keep_texts(session: Session, edit: FileEdit) -> tuple[str | None, str]:
+    """Store what undo needs of an edit, before it is made: where there is no room for it, nothing is edited. Returns the
+    names of the texts before (None for a file that it creates) and after. Raises ``StorageFailed``."""
+    return None if edit.create else session.blobs.put(edit.before), session.blobs.put(edit.after)
+
+
 def log_edit(services: Services, runtime: Runtime, done: EditDone, *, undoes: int | None = None) -> None:
-    """Record an applied edit with both texts, for undo. ``undoes``: the turn that it takes back."""
-    edit, blobs = done.edit, runtime.session.blobs
-    event = runtime.session.append(
+    """Record an applied edit with both texts, for undo. ``undoes``: the turn that it takes back.
+
+    Where the log has no room for it the user and the model are told; it is recorded, and can be undone, all the same.
+    """
+    edit = done.edit
+    before, after = None if edit.create else text_name(edit.before), text_name(edit.after)
+    event = runtime.session.record(
         "edit/applied",
         {
             "turn": runtime.turn,
@@ -92,8 +97,8 @@ def log_edit(services: Services, runtime: Runtime, done: EditDone, *, undoes: in
             "path": str(edit.path),
             "beforeTag": edit.before_tag,
             "afterTag": edit.after_tag,
-            "beforeBlob": None if edit.create else blobs.put(edit.before),
-            "afterBlob": blobs.put(edit.after),
+            "beforeBlob": before,
+            "afterBlob": after,
             "startLine": done.start_line,
             "endLine": done.end_line,
             "saved": done.saved,
@@ -101,10 +106,12 @@ def log_edit(services: Services, runtime: Runtime, done: EditDone, *, undoes: in
             **({} if undoes is None else {"undoes": undoes}),
         },
     )
+    if event is None:
+        _tell_unlogged(services, runtime, done.name)
     services.emit(
         runtime,
         "edit",
-        seq=event.seq,
+        seq=None if event is None else event.seq,
         uri=edit.uri,
         fileTag=edit.after_tag,
         startLine=done.start_line,
@@ -112,9 +119,18 @@ def log_edit(services: Services, runtime: Runtime, done: EditDone, *, undoes: in
     )
 
 
-def log_removal(runtime: Runtime, uri: str, path: Path, tag: str, *, undoes: int) -> None:
+def _tell_unlogged(services: Services, runtime: Runtime, name: str) -> None:
+    services.listener.message(
+        "warning",
+        f"DS4: {name} was changed, and the session log has no room to say so. Free some space "
+        "(`ds4-lsp sessions prune` helps): it is recorded with the next thing that is, and can be undone.",
+    )
+    runtime.notices.append(f"The edit of {name} was made, whatever was said of it for want of disk space.")
+
+
+def log_removal(services: Services, runtime: Runtime, uri: str, path: Path, tag: str, *, undoes: int) -> None:
     """Record that a file which turn ``undoes`` had created is gone again. ``tag``: of its last text."""
-    runtime.session.append(
+    event = runtime.session.record(
         "edit/applied",
         {
             "turn": runtime.turn,
@@ -132,45 +148,5 @@ def log_removal(runtime: Runtime, uri: str, path: Path, tag: str, *, undoes: int
             "undoes": undoes,
         },
     )
-
-
-class Earlier:
-    """What a reopened log says of views and jobs. A fold."""
-
-    def __init__(self) -> None:
-        self._shown: dict[tuple[str, str], dict[str, Any]] = {}
-        self._jobs: dict[int, JobInfo] = {}
-
-    @property
-    def jobs(self) -> list[JobInfo]:
-        return list(self._jobs.values())
-
-    def apply(self, event: Event) -> None:
-        data = event.data
-        if event.type in ("tool/result", "user/message"):
-            places = [*(data.get("shown") or ()), *(p for c in data.get("context") or () for p in c.get("shown") or ())]
-            for place in places:
-                known = self._shown.setdefault((place["uri"], place["fileTag"]), {"ranges": [], "blob": None})
-                known["ranges"] += [(pair[0], pair[1]) for pair in place["ranges"]]
-                known["blob"] = place.get("blob") or known["blob"]
-        elif event.type == "job/started":
-            self._jobs[data["job"]] = JobInfo(
-                job=data["job"],
-                pid=data.get("pid"),
-                command=data.get("command", ""),
-                state="running",
-                exit_status=None,
-                elapsed=0.0,
-            )
-        elif event.type == "job/ended" and data["job"] in self._jobs:
-            ended = {"state": data["state"], "exit_status": data.get("exitStatus")}
-            self._jobs[data["job"]] = self._jobs[data["job"]].model_copy(update=ended)
-
-    def restore_views(self, session: Session, views: FileViews) -> None:
-        for (uri, tag), known in self._shown.items():
-            text = None
-            if known["blob"]:
-                # Without its text a view still serves edits of a file that did not change.
-                with suppress(Ds4Error):
-                    text = session.blobs.get(known["blob"])
-            views.restore(uri, tag, text, known["ranges"])
+    if event is None:
+        _tell_unlogged(services, runtime, path.name)

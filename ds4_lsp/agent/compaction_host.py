@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from ds4_lsp.agent.runtime import Runtime
@@ -22,11 +22,18 @@ COUNTS_KEPT = 64
 
 
 class CompactionHost:
-    """Implements ``compaction.Host``. :meth:`refresh` must have run since the surface last changed from outside."""
+    """Implements ``compaction.Host``. :meth:`refresh` must have run since the surface last changed from outside.
 
-    def __init__(self, services: Services, runtime: Runtime) -> None:
+    ``keep`` writes the session's KV to disk: asked once before the KV gives way to a part of the conversation, so that
+    a cancelled compaction does not cost the evaluation of all of it again.
+    """
+
+    def __init__(self, services: Services, runtime: Runtime, keep: Callable[[], Awaitable[object]]) -> None:
         self._services = services
         self._runtime = runtime
+        self._keep = keep
+        self._kept_at: int | None = None
+        """The surface's revision that was kept: a second part finds less in the KV, and must not replace that."""
         self._counted: OrderedDict[str, list[int]] = OrderedDict()
         self._frame: tuple[list[int], list[int]] = ([], [])
         self._opening = 0
@@ -93,9 +100,13 @@ class CompactionHost:
     def revision(self) -> int:
         return int(self._runtime.session.surface.revision)
 
+    @property
+    def next_seq(self) -> int:
+        return int(self._runtime.session.next_seq)
+
     def surface(self) -> Sequence[Item]:
         return [
-            _item(position, event, self._sizes[event.seq])
+            _item(position, event, self._sizes.get(event.seq) or _guess(event))
             for position, event in enumerate(self._runtime.session.surface.events)
         ]
 
@@ -137,10 +148,11 @@ class CompactionHost:
             self._sizes[event.seq] = len(tokens)
             return
         old = shadowed[0] if shadowed else None
-        shorter = len(text) if text is not None else len(event.data["text"]) // 3
         longer = self._counted.get(old.data["text"]) if old else None
-        frame = self._sizes[old.seq] - len(longer) if old and longer is not None else 16
-        self._sizes[event.seq] = shorter + max(0, frame)
+        if text is None or old is None or longer is None:
+            self._sizes[event.seq] = _guess(event)
+            return
+        self._sizes[event.seq] = len(text) + max(0, self._sizes[old.seq] - len(longer))
 
     # --- the engine -----------------------------------------------------------------------------------------------
 
@@ -157,6 +169,9 @@ class CompactionHost:
         services, engine = self._services, self._services.engine
         transcript = await services.transcript(self._runtime)
         live = await transcript.tokens(self._runtime.session.surface)
+        if not request.live and self._kept_at != self.revision:
+            self._kept_at = self.revision
+            await self._keep()
         tokens = live if request.live else await self._part(transcript, request)
         asked = await engine.tokenize(render.user(transcript.frames, request.text))
         opening, _thinking = await transcript.assistant_open(False)
@@ -222,7 +237,7 @@ class CompactionHost:
             await self._services.engine.sync(live[:shared], on_progress=lambda _done, _total: None, cancel=Cancel())
 
     async def rebuild(self, cancel: Cancel, on_progress: OnProgress) -> None:
-        transcript = await self._services.transcript(self._runtime)
+        transcript = await self.refresh()
         tokens = await transcript.tokens(self._runtime.session.surface)
         self._services.meter.used = len(tokens)
         synced = await self._services.engine.sync(tokens, on_progress=on_progress, cancel=cancel)
@@ -259,6 +274,11 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _guess(event: Event) -> int:
+    """Tokens of a node that appeared since :meth:`CompactionHost.refresh`, until they are counted."""
+    return 16 + len(event.data["text"]) // 3
 
 
 def _item(position: int, event: Event, tokens: int) -> Item:

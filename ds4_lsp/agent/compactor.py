@@ -29,6 +29,11 @@ from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import CompactResult
 from ds4_lsp.tools.base import ToolResult
 
+LATE = (
+    "A compaction was running already: this request joined it, and what it asked to keep in mind came too late for the "
+    "summary. Send it again when the compaction has ended."
+)
+
 
 @dataclass(eq=False)
 class Request:
@@ -53,8 +58,15 @@ class Compactor:
     # --- manual ---------------------------------------------------------------------------------------------------
 
     def request(self, runtime: Runtime, instructions: str | None, cancel: Cancel) -> Request:
-        """Ask for a compaction at the next safe point, or join the one that waits or runs already."""
+        """Ask for a compaction at the next safe point, or join the one that waits or runs already. What is to be kept
+        in mind adds up while it waits; for one that runs it comes too late, and the user is told so."""
         request = self._requests.get(runtime.id)
+        late = runtime.compaction is not None and runtime.compaction[1].running
+        if instructions and late:
+            self._services.listener.message("warning", f"DS4: {LATE}")
+            self._services.emit(runtime, "notice", text=LATE)
+        elif instructions and request is not None:
+            request.instructions = "\n".join(filter(None, (request.instructions, instructions)))
         if request is None:
             done: asyncio.Future[CompactResult] = asyncio.get_running_loop().create_future()
             # A failure nobody waits for any more is in the log and in the session's events.
@@ -67,6 +79,23 @@ class Compactor:
 
     def waiting(self, runtime: Runtime) -> Request | None:
         return self._requests.get(runtime.id)
+
+    def cancel_waiting(self, session_id: str | None) -> bool:
+        """Cancel what was asked for, in that session or in all; whether there was anything to cancel."""
+        found = [
+            request
+            for session, request in self._requests.items()
+            if session_id in (None, session) and not request.cancel.is_set
+        ]
+        for request in found:
+            request.cancel.set()
+        return bool(found)
+
+    def withdraw(self, runtime: Runtime, request: Request) -> None:
+        """``request`` was cancelled before its compaction began. One that runs by now says itself how it ends."""
+        running = runtime.compaction is not None and runtime.compaction[1].running
+        if self._requests.get(runtime.id) is request and not running:
+            self._answer(runtime, lambda done: done.set_result(_result(Failed("cancelled", cancelled=True))))
 
     def refuse(self, runtime: Runtime, error: Exception) -> None:
         """What waits cannot be done at all."""
@@ -180,8 +209,14 @@ class Compactor:
             asked.cancel.on_set(cancel.set)
         try:
             await host.refresh()
+            asked = self._requests.get(runtime.id)
             outcome = await compactions.run(
-                trigger, cancel=cancel, instructions=asked.instructions if asked else None, needed=needed
+                trigger,
+                cancel=cancel,
+                instructions=asked.instructions if asked else None,
+                needed=needed,
+                # Who asks for a compaction gets a summary.
+                prune=asked is None,
             )
             self._answer(runtime, lambda done: done.set_result(_result(outcome)))
         except asyncio.CancelledError:
@@ -195,13 +230,13 @@ class Compactor:
             self._services.enter(runtime, before)
         if isinstance(outcome, Compacted):
             self._report_jobs(runtime)
-            if outcome.rebuild_error is None:
-                self._snapshots.note_compaction(runtime)
+        if isinstance(outcome, Compacted | Pruned) and outcome.rebuild_error is None:
+            self._snapshots.note_compaction(runtime)
         return outcome
 
     def _of(self, runtime: Runtime) -> tuple[CompactionHost, Compactions]:
         if runtime.compaction is None:
-            host = CompactionHost(self._services, runtime)
+            host = CompactionHost(self._services, runtime, lambda: self._snapshots.save(runtime))
             runtime.compaction = (host, Compactions(host))
         return runtime.compaction
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ds4_lsp.dsml.events import Text
+from ds4_lsp.dsml.events import Text, Thinking
 from ds4_lsp.dsml.parser import StreamParser
 from ds4_lsp.protocol.errors import NotFound
 from ds4_lsp.session import history
@@ -21,9 +21,18 @@ _SESSION = re.compile(r"ds4:/*session/([^/?#]+?)(?:\.md)?(?:/checkpoint/(\d+)(?:
 
 def plain_text(raw: str, thinking: bool) -> str:
     """An assistant message as the user read it: without thinking and calls."""
+    return _said(raw, thinking, Text)
+
+
+def thinking_text(raw: str, thinking: bool) -> str:
+    """The thinking of an assistant message, all of it as one text; empty where there is none."""
+    return _said(raw, thinking, Thinking)
+
+
+def _said(raw: str, thinking: bool, kind: type[Text] | type[Thinking]) -> str:
     parser = StreamParser({}, thinking=thinking)
     events = [*parser.feed(raw), *parser.finish()]
-    return "".join(event.delta for event in events if isinstance(event, Text)).strip()
+    return "".join(event.delta for event in events if isinstance(event, kind)).strip()
 
 
 def render(sessions: Sessions, uri: str) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 
 from ds4_lsp.agent.assembly import log_edit, log_removal
+from ds4_lsp.agent.earlier import undone
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.sessions import Sessions
 from ds4_lsp.agent.undo import Change, changes
-from ds4_lsp.edits import disk
+from ds4_lsp.edits import disk, leftovers
 from ds4_lsp.edits.guard import Lines, OldText, Target, Whole
 from ds4_lsp.edits.pages import page
-from ds4_lsp.edits.text import file_tag, lines
+from ds4_lsp.edits.text import LineIndex, file_tag
 from ds4_lsp.edits.views import FileViews
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol import commands as c
@@ -30,6 +32,7 @@ class FileCommands:
     """Works without a session, but for undo. Clients have views of their own: the model's do not count for them."""
 
     def __init__(self, services: Services, sessions: Sessions) -> None:
+        leftovers.clear()
         self._sessions = sessions
         self._services = services
         gate = Gate(services.settings, services.editor.ask, lambda _type, _data: None)
@@ -45,7 +48,7 @@ class FileCommands:
     async def _read(self, arguments: c.ReadFileArguments, cancel: Cancel) -> c.ReadFileResult:
         path = await self._files.workspace.resolve(arguments.uri, _call(cancel))
         loaded = await self._files.load(path)
-        rows = lines(loaded.text)
+        rows = LineIndex(loaded.text)
         if arguments.start_line > max(1, len(rows)):
             raise InvalidRequest(
                 f"startLine: the file has {len(rows)} lines, {arguments.start_line} is beyond its end."
@@ -86,7 +89,7 @@ class FileCommands:
 
     async def _undo(self, arguments: c.UndoTurnArguments, cancel: Cancel) -> c.UndoTurnResult:
         runtime = self._sessions.get(arguments.session_id)
-        turn, found = changes(runtime.session.events(), arguments.turn)
+        turn, found = changes(chain(runtime.session.events(), runtime.session.owed), arguments.turn)
         if not found:
             which = f"Turn {arguments.turn}" if arguments.turn else "The session"
             raise NotFound(f"{which} has changed no file, so there is nothing to undo.")
@@ -99,15 +102,14 @@ class FileCommands:
             except Ds4Error as error:
                 skipped.append(c.SkippedFile(uri=change.uri, reason=error.message))
         if reverted:
-            names = ", ".join(change.path.name for change in found if change.uri in reverted)
-            runtime.notices.append(f"The user undid your edits of turn {turn} in {names}. Read again before you edit.")
+            runtime.notices.append(undone(turn, [change.path.name for change in found if change.uri in reverted]))
         return c.UndoTurnResult(reverted=reverted, skipped=skipped)
 
     async def _revert(self, runtime: Runtime, turn: int, change: Change, call: Call) -> None:
         if change.before_blob is None:
             async with runtime.files.lock(change.path):
                 await self._remove(change)
-            log_removal(runtime, change.uri, change.path, change.after_tag, undoes=turn)
+            log_removal(self._services, runtime, change.uri, change.path, change.after_tag, undoes=turn)
             return
         before = runtime.session.blobs.get(change.before_blob)
         request = EditRequest(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from ds4_lsp.agent import retokenised
 from ds4_lsp.agent.compaction_host import common_prefix
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
@@ -15,6 +16,7 @@ from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.errors import Ds4Error, EngineDied, StorageFailed
 from ds4_lsp.session import store
 from ds4_lsp.session.meta import has_snapshot
+from ds4_lsp.session.snapshots import Snapshot
 from ds4_lsp.session.snapshots import Snapshots as Files
 
 log = logging.getLogger(__name__)
@@ -48,9 +50,7 @@ class Snapshots:
         transcript = await services.transcript(runtime)
         tokens = await transcript.tokens(runtime.session.surface)
         services.meter.used = len(tokens)
-        if transcript.retokenised:
-            log.warning("%d replies were sampled by another model: tokenised anew", transcript.retokenised)
-            transcript.retokenised = 0
+        retokenised.tell(services, runtime, transcript)
         if self.enabled:
             await self._restore(runtime, tokens)
         await self._system(runtime, transcript.system[: transcript.shared], cancel)
@@ -85,35 +85,44 @@ class Snapshots:
         return True
 
     async def _restore(self, runtime: Runtime, tokens: list[int]) -> None:
-        services, engine = self._services, self._services.engine
-        info = engine.info
-        assert info is not None
-        shared = common_prefix(engine.kv, tokens)
+        """Read the snapshot that spares most; one that turns out bad is removed, and the next best is tried."""
+        engine = self._services.engine
+        refused: set[Path] = set()
+        while engine.info is not None:
+            best = self._best(runtime, engine.info.fingerprint, tokens)
+            least = common_prefix(engine.kv, tokens) + LEAST_GAIN
+            if best is None or best.tokens < least or best.path in refused:
+                return
+            if await self._read(best, tokens):
+                return
+            refused.add(best.path)
+
+    def _best(self, runtime: Runtime, fingerprint: str, tokens: list[int]) -> Snapshot | None:
         files = self._files
         try:
-            found = [
-                files.find(runtime.session.kv_dir, info.fingerprint, tokens),
-                files.find(files.sysprompts, info.fingerprint, tokens),
-            ]
+            own = files.find(runtime.session.kv_dir, fingerprint, tokens)
+            shared = files.find(files.sysprompts, fingerprint, tokens)
         except StorageFailed as error:
             log.warning("KV snapshots cannot be used: %s", error)
-            return
-        best = max((one for one in found if one is not None), key=lambda one: one.tokens, default=None)
-        if found[0] is None and has_snapshot(runtime.session.directory):
+            return None
+        if own is None and has_snapshot(runtime.session.directory):
             log.info("no KV snapshot of the session fits: they are of another model, build, context size or transcript")
-        if best is None or best.tokens < shared + LEAST_GAIN:
-            return
-        services.listener.progress("restore", "Restoring the session", message=f"{best.tokens} tokens")
+        return max((one for one in (own, shared) if one is not None), key=lambda one: one.tokens, default=None)
+
+    async def _read(self, one: Snapshot, tokens: list[int]) -> bool:
+        services = self._services
+        services.listener.progress("restore", "Restoring the session", message=f"{one.tokens} tokens")
         try:
-            restored = await engine.restore(best.path, tokens[: best.tokens])
+            restored = await services.engine.restore(one.path, tokens[: one.tokens])
         finally:
             services.listener.progress_end("restore")
         if restored:
-            files.used(best.path)
-            log.info("restored %d of %d tokens from a snapshot", best.tokens, len(tokens))
+            self._files.used(one.path)
+            log.info("restored %d of %d tokens from a snapshot", one.tokens, len(tokens))
         else:
-            log.warning("the KV snapshot %s cannot be used: it is removed, and its tokens are evaluated", best.path)
-            files.discard(best.path)
+            log.warning("the KV snapshot %s cannot be used: it is removed", one.path)
+            self._files.discard(one.path)
+        return restored
 
     async def _system(self, runtime: Runtime, system: list[int], cancel: Cancel) -> None:
         """Evaluate the system prompt by itself once, so that its snapshot serves every later session."""

@@ -129,13 +129,15 @@ class Runner:
     def interrupt(self, session_id: str | None, send_queued: bool) -> bool:
         """Stop what runs (in that session); queued prompts wait for the user unless ``send_queued``.
 
-        A prompt that waits for the model, or for the warm-up, is what the user sees running.
+        A prompt or a compaction that waits for the model, or for the warm-up, is what the user sees running.
         """
         ours = session_id is None or session_id == self._running_session
         interrupted = ours and self.cancel_running()
         if send_queued:
             self._services.queue.release(session_id)
             return interrupted
+        if not interrupted and self._turn is None:
+            interrupted = self._compactor.cancel_waiting(session_id)
         if self._turn is None and not self._compactor.running:
             head = self._services.queue.next(session_id)
             if head is not None:
@@ -147,6 +149,8 @@ class Runner:
 
     def _drop(self, pending: Pending, why: str) -> None:
         runtime = self._sessions.get(pending.session_id)
+        if pending.seq not in runtime.session.state.queue:
+            return
         runtime.session.append("prompt/dropped", {"queued": pending.seq, "reason": why})
         runtime.session.sync()
 
@@ -211,15 +215,19 @@ class Runner:
             forget()
 
     async def _compact(self, runtime: Runtime) -> None:
-        async with self._engine_free:
-            request = self._compactor.waiting(runtime)
-            if request is None:
-                return
-            try:
+        request = self._compactor.waiting(runtime)
+        if request is None:
+            return
+        try:
+            async with self._free(request.cancel):
+                if self._compactor.waiting(runtime) is not request:
+                    return
                 await self._ready(request.cancel)
                 await self._operate(runtime, request.cancel, self._compact_now(runtime, request.cancel))
-            except Exception as error:
-                self._compactor.refuse(runtime, error)
+        except Cancelled:
+            self._compactor.withdraw(runtime, request)
+        except Exception as error:
+            self._compactor.refuse(runtime, error)
 
     async def _compact_now(self, runtime: Runtime, cancel: Cancel) -> None:
         await self._snapshots.prepare(runtime, cancel)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ds4_lsp.agent import slash as slashes
-from ds4_lsp.agent.documents import plain_text
+from ds4_lsp.agent.documents import plain_text, thinking_text
 from ds4_lsp.agent.kv import Snapshots
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def entries(runtime: Runtime, turns: int | None) -> list[c.HistoryEntry]:
     """What the user saw of the last ``turns`` turns; None means all."""
-    return history.entries(runtime.session.events(), clean=plain_text, turns=turns)
+    return history.entries(runtime.session.events(), clean=plain_text, thought=thinking_text, turns=turns)
 
 
 class SessionCommands:

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from ds4_lsp.agent.assembly import assemble
+from ds4_lsp.agent.earlier import Earlier
 from ds4_lsp.agent.kv import Snapshots
 from ds4_lsp.agent.rendering import context_text
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import SessionInfo
-from ds4_lsp.protocol.errors import Ds4Error, NotFound, SessionLocked
+from ds4_lsp.protocol.errors import CorruptSession, Ds4Error, NotFound, SessionLocked
 from ds4_lsp.session.events import Event
+from ds4_lsp.session.meta import SessionSummary
 from ds4_lsp.session.reader import read_file
 from ds4_lsp.session.session import Session
-from ds4_lsp.session.store import SessionStore
+from ds4_lsp.session.store import Observe, SessionStore
 from ds4_lsp.tools.base import Call
 
 log = logging.getLogger(__name__)
@@ -43,16 +45,36 @@ class Sessions:
         return SessionStore(Path(directory).expanduser() if directory else None, roots)
 
     def resume(self) -> None:
-        """Make the workspace's last session current. One that cannot be opened is left alone, with a message."""
-        latest = self.store.latest()
-        if latest is None:
-            return
+        """Make the workspace's last session current. What cannot be opened is left alone, with a message, and the one
+        before it is resumed. Never raises."""
         try:
-            self._make_current(self._opened(self.store.open(latest)))
+            for summary in self.store.list():
+                if self._resumed(summary):
+                    return
+        except Ds4Error as error:
+            self._services.listener.message("warning", f"DS4: no session was resumed. {error.message}")
+
+    def _resumed(self, summary: SessionSummary) -> bool:
+        """Whether the search is over: with this session open, here or elsewhere, or with a reason that others share."""
+        identity, store = summary.session_id, self.store
+        try:
+            if summary.problem is not None:
+                raise CorruptSession(summary.problem)
+            self._make_current(self._opened(lambda observe: store.open(identity, observe)))
         except SessionLocked as error:
             log.info("the last session is open elsewhere: %s", error)
+        except CorruptSession as error:
+            self._services.listener.message(
+                "warning",
+                f"DS4: session {identity} ({store.directory / identity}) was not resumed, and is left as it is. "
+                f"{error.message} `ds4-lsp sessions verify {identity}` says more.",
+            )
+            return False
         except Ds4Error as error:
-            self._services.listener.message("warning", f"DS4: the last session was not resumed. {error.message}")
+            self._services.listener.message(
+                "warning", f"DS4: the last session, {identity}, was not resumed. {error.message}"
+            )
+        return True
 
     def get(self, prefix: str | None) -> Runtime:
         """A session by any unique prefix of its id, opened where it is not; None is the current one.
@@ -65,8 +87,11 @@ class Sessions:
             return self.current
         if prefix in self._open:
             return self._open[prefix]
-        name = self.store.find(prefix).name
-        return self._open[name] if name in self._open else self._opened(self.store.open(name))
+        store = self.store
+        name = store.find(prefix).name
+        if name in self._open:
+            return self._open[name]
+        return self._opened(lambda observe: store.open(name, observe))
 
     def get_or_create(self, prefix: str | None) -> Runtime:
         if prefix is None and self.current is None:
@@ -80,7 +105,7 @@ class Sessions:
 
     def create(self, title: str | None) -> Runtime:
         """A new session, now the current one."""
-        return self._make_current(self._opened(self.store.create(title)))
+        return self._make_current(self._opened(lambda _observe: self.store.create(title)))
 
     def switch(self, prefix: str) -> Runtime:
         return self._make_current(self.get(prefix))
@@ -90,7 +115,7 @@ class Sessions:
         name = self.current.id if prefix is None and self.current is not None else prefix
         if name is None:
             raise NotFound("There is no current session to fork. Name one with sessionId.")
-        return self._make_current(self._opened(self.store.fork(name, seq)))
+        return self._make_current(self._opened(lambda observe: self.store.fork(name, seq, observe=observe)))
 
     async def delete(self, prefix: str) -> None:
         runtime = self.find_open(prefix)
@@ -150,9 +175,11 @@ class Sessions:
         self._services.meter.used = runtime.session.state.tokens
         return runtime
 
-    def _opened(self, session: Session) -> Runtime:
+    def _opened(self, opening: Callable[[Observe], Session]) -> Runtime:
+        earlier = Earlier()
+        session = opening(earlier.apply)
         try:
-            runtime = assemble(self._services, session)
+            runtime = assemble(self._services, session, earlier)
         except BaseException:
             session.close()
             raise

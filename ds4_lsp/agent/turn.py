@@ -33,6 +33,10 @@ FULL = (
 )
 
 
+NO_ROOM = (
+    "The engine has no room left: {}. Try /compact, start a new session with /new, or raise ds4.model.contextSize."
+)
+
 Prepare = Callable[[], Awaitable[None]]
 """Looks up what the prompt points at, and brings the KV near the session."""
 
@@ -61,11 +65,12 @@ class TurnRunner:
     async def run(self, runtime: Runtime, pending: Pending, prepare: Prepare) -> PromptResult:
         """Never raises for what happens inside the turn; raises ``StorageFailed`` when it could not even begin."""
         services = self._services
-        runtime.turn = runtime.session.next_turn()
         runtime.cancel = pending.cancel
         outcome = Outcome()
         self._close_earlier(runtime)
-        start = runtime.session.append("turn/start", {"turn": runtime.turn, "queued": pending.seq})
+        start = runtime.session.append("turn/start", {"turn": runtime.session.next_turn(), "queued": pending.seq})
+        # Not before it is in the log: what is logged meanwhile, such as a job's end, is of the turn before.
+        runtime.turn = start.data["turn"]
         services.emit(runtime, "turn.start", seq=start.seq, text=pending.text)
         services.listener.progress("turn", "DS4", message="thinking")
         try:
@@ -160,7 +165,9 @@ class TurnRunner:
             if outcome.usage.completion_tokens >= self._services.settings().sampling.max_tokens:
                 outcome.stop = "length"
                 return
-            if not await self._compactor.relieve(runtime, "generation"):
+            # A reply that ended before it reached the reserve met the end of a KV smaller than its numbers say.
+            closed = await self._compactor.full(runtime)
+            if not await self._compactor.relieve(runtime, "generation" if closed else "overflow"):
                 self._stop_full(outcome)
                 return
             self._notice(runtime, CUT)
@@ -169,10 +176,16 @@ class TurnRunner:
         """One round. An engine that finds no room in its KV gets it once, by the largest compaction there is."""
         try:
             return await self._rounds.run(runtime, outcome)
-        except ContextTooSmall:
+        except ContextTooSmall as error:
+            full = error
+        try:
             if not await self._compactor.relieve(runtime, "overflow"):
-                raise
+                raise full
+            if runtime.session.surface.events[-1].type == "assistant/message":
+                self._notice(runtime, CUT)
             return await self._rounds.run(runtime, outcome)
+        except ContextTooSmall as error:
+            raise ContextTooSmall(NO_ROOM.format(error.message), **error.data) from error
 
     @staticmethod
     def _stop_full(outcome: Outcome) -> None:

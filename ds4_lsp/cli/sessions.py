@@ -6,35 +6,23 @@ import argparse
 import io
 import sys
 import time
-import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ds4_lsp.agent.documents import plain_text
-from ds4_lsp.protocol.errors import Ambiguous, Ds4Error, NotFound
-from ds4_lsp.session.history import entries, jsonl_lines, markdown_pieces
-from ds4_lsp.session.meta import SessionSummary
+from ds4_lsp.cli.sessions_found import MIB, Found, Kept, every, harmless, line, one
+from ds4_lsp.engine import snapshot
+from ds4_lsp.protocol.errors import Ds4Error, NotFound
+from ds4_lsp.session import meta
+from ds4_lsp.session.events import Event
+from ds4_lsp.session.history import entries, jsonl_lines, markdown_pieces, stream, write_export
 from ds4_lsp.session.reader import read_file
-from ds4_lsp.session.store import SessionStore, every_store
+from ds4_lsp.session.snapshots import Held
 from ds4_lsp.session.verify import verify
 
 _DAY = 86400.0
-_MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class Kept:
-    """One session on disk and the store that it is in. ``size``: bytes of everything beside its log too."""
-
-    store: SessionStore
-    summary: SessionSummary
-    size: int
-
-    @property
-    def directory(self) -> Path:
-        return self.store.directory / self.summary.session_id
 
 
 def add_parser(subparsers: Any) -> None:
@@ -60,12 +48,17 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Returns the exit status: 0, or 1 for a failure or a broken session."""
+    """Returns the exit status: 0, or 1 for a failure or a broken session. Raises ``BrokenPipeError``."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What was said may hold halves of surrogate pairs, which no encoding takes.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return _VERBS[args.verb](args)
+        _check_directory(args.directory)
+        status = _VERBS[args.verb](args)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        raise  # an OSError too, but no failure of ours: nobody reads any more
     except Ds4Error as error:
         print(error.message, file=sys.stderr)
         return 1
@@ -74,58 +67,93 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
 
+def _check_directory(directory: Path | None) -> None:
+    """A place that was named has to be there; the usual one is missing before the first session."""
+    if directory is not None and not directory.is_dir():
+        what = "is no directory" if directory.exists() else "does not exist"
+        raise NotFound(f"--directory: {directory} {what}. Leave the option out for the usual place.")
+
+
 def _list(args: argparse.Namespace) -> int:
-    kept = _all(args)
-    if not kept:
+    found = every(args)
+    if not found.kept and not found.unreadable:
         print("No sessions.")
-    for store in dict.fromkeys(item.store for item in kept):
-        print(", ".join(store.workspace) or "(no workspace)")
-        for item in kept:
+    for store in dict.fromkeys(item.store for item in found.kept):
+        print(harmless(", ".join(store.workspace)) or "(no workspace)")
+        for item in found.kept:
             if item.store is store:
-                print(_line(item))
-    return 0
+                print(line(item))
+    return found.status
 
 
 def _show(args: argparse.Namespace) -> int:
-    item = _one(args)
-    print(_line(item))
-    for entry in entries(read_file(item.directory), clean=plain_text, turns=args.turns):
+    """What precedes a damage is shown, then the damage."""
+    item = one(args)
+    print(line(item))
+    damage: list[Ds4Error] = []
+    events = _until_damage(read_file(item.directory), damage)
+    shown = (
+        stream(events, clean=plain_text) if args.turns is None else entries(events, clean=plain_text, turns=args.turns)
+    )
+    for entry in shown:
         extra = entry.model_extra or {}
         name = f" {extra['name']}" if entry.role == "tool" else ""
-        print(f"\n[{extra.get('turn')}] {entry.role}{name}")
+        print(harmless(f"\n[{extra.get('turn')}] {entry.role}{name}"))
         if entry.text:
-            print(_harmless(entry.text))
+            print(harmless(entry.text))
         for call in extra.get("calls") or ():
-            print(f"→ {call.get('name')} {call.get('arguments')}")
+            print(harmless(f"→ {call.get('name')} {call.get('arguments')}"))
+    sys.stdout.flush()
+    for error in damage:
+        raise error
     return 0
 
 
+def _until_damage(events: Iterator[Event], damage: list[Ds4Error]) -> Iterator[Event]:
+    """The events up to where the log cannot be read any more; ``damage`` then gets the reason."""
+    try:
+        yield from events
+    except Ds4Error as error:
+        damage.append(error)
+
+
 def _export(args: argparse.Namespace) -> int:
-    events = read_file(_one(args).directory)
+    events = read_file(one(args).directory)
     pieces = jsonl_lines(events) if args.format == "jsonl" else markdown_pieces(events, clean=plain_text)
     if args.output is None:
         sys.stdout.writelines(pieces)
         return 0
-    with args.output.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.writelines(pieces)
+    target = args.output.resolve()
+    if target.exists() and not target.is_file():
+        # A device or a pipe takes no other file in its place.
+        with target.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.writelines(pieces)
+    else:
+        write_export(target, pieces)
     print(f"Wrote {args.output}.", file=sys.stderr)
     return 0
 
 
 def _verify(args: argparse.Namespace) -> int:
-    chosen = [_one(args)] if args.id else _all(args)
+    found = Found([one(args)]) if args.id else every(args)
     broken = 0
-    for item in chosen:
-        report = verify(item.directory)
+    for item in found.kept:
+        report = verify(item.directory, _held)
         broken += not report.ok
         print(f"{report.session_id}: {'ok' if report.ok else 'BROKEN'}, {report.events} events")
         for problem in report.problems:
-            print(f"  problem: {problem}")
+            print(harmless(f"  problem: {problem}"))
         for repair in report.repairs:
-            print(f"  opening it would {repair}")
-    if not chosen:
+            print(harmless(f"  using it would {repair}"))
+    if not found.kept and not found.unreadable:
         print("No sessions.")
-    return 1 if broken else 0
+    return 1 if broken else found.status
+
+
+def _held(path: Path) -> Held | str:
+    """What a snapshot holds, as ``verify`` asks."""
+    found = snapshot.inspect(path)
+    return found if isinstance(found, str) else Held(*found)
 
 
 def _prune(args: argparse.Namespace) -> int:
@@ -134,16 +162,20 @@ def _prune(args: argparse.Namespace) -> int:
             "Say what to delete: --older-than DAYS, --larger-than MB, or both (then both must hold).", file=sys.stderr
         )
         return 2
-    doomed = [item for item in _all(args) if _is_doomed(item, args.older_than, args.larger_than)]
+    found = every(args)
+    days, size = args.older_than, args.larger_than
+    # Twice, since it takes the whole log to know its date for certain.
+    doomed = [item for item in found.kept if _is_doomed(item, days, size)]
+    doomed = [item for item in map(_dated, doomed) if _is_doomed(item, days, size)]
     if not doomed:
         print("No session is that old or large.")
-        return 0
+        return found.status
     for item in doomed:
-        print(_line(item))
+        print(line(item))
     total = sum(item.size for item in doomed)
-    if not args.yes and not _confirmed(f"Delete {_count(len(doomed))}, {total / _MIB:.1f} MiB? [y/N] "):
+    if not args.yes and not _confirmed(f"Delete {_count(len(doomed))}, {total / MIB:.1f} MiB? [y/N] "):
         print("Nothing was deleted.")
-        return 0
+        return found.status
     failed = 0
     for item in doomed:
         try:
@@ -154,7 +186,12 @@ def _prune(args: argparse.Namespace) -> int:
     for store in {item.store.directory: item.store for item in doomed}.values():
         store.clean()
     print(f"Deleted {_count(len(doomed) - failed)}.")
-    return 1 if failed else 0
+    return 1 if failed else found.status
+
+
+def _dated(item: Kept) -> Kept:
+    """The session under the date that its log has: what is deleted does not hang on a cache."""
+    return replace(item, summary=meta.rebuilt(item.directory))
 
 
 _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -166,38 +203,10 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
 }
 
 
-def _stores(args: argparse.Namespace) -> Iterator[SessionStore]:
-    if args.workspace is not None:
-        yield SessionStore(args.directory, [args.workspace])
-    else:
-        yield from every_store(args.directory)
-
-
-def _all(args: argparse.Namespace) -> list[Kept]:
-    """Newest first."""
-    kept = [
-        Kept(store, summary, _size(store.directory / summary.session_id))
-        for store in _stores(args)
-        for summary in store.list()
-    ]
-    return sorted(kept, key=lambda item: item.summary.updated_at, reverse=True)
-
-
-def _one(args: argparse.Namespace) -> Kept:
-    """The session whose id begins with ``args.id``. Raises ``NotFound`` or ``Ambiguous``."""
-    found = [item for item in _all(args) if args.id and item.summary.session_id.startswith(args.id)]
-    if not found:
-        raise NotFound(f"No session's id begins with {args.id!r}. `ds4-lsp sessions list` names them.")
-    if len(found) > 1:
-        names = ", ".join(item.summary.session_id for item in found[:5])
-        raise Ambiguous(f"{len(found)} sessions begin with {args.id!r}: {names}. Give more of the id.")
-    return found[0]
-
-
 def _is_doomed(item: Kept, days: float | None, mebibytes: float | None) -> bool:
     # A damaged session has no date that could be trusted: it is never old.
     old = days is None or (item.summary.problem is None and item.summary.updated_at < time.time() - days * _DAY)
-    return old and (mebibytes is None or item.size > mebibytes * _MIB)
+    return old and (mebibytes is None or item.size > mebibytes * MIB)
 
 
 def _confirmed(question: str) -> bool:
@@ -208,26 +217,8 @@ def _confirmed(question: str) -> bool:
         return False
 
 
-def _line(item: Kept) -> str:
-    summary = item.summary
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.updated_at)) if summary.updated_at else "-" * 16
-    title = _harmless(summary.title) or "(no prompt yet)"
-    problem = f"  BROKEN: {summary.problem}" if summary.problem else ""
-    turns = f"{summary.turns} turns" if summary.turns != 1 else "1 turn"
-    return f"{summary.session_id}  {when}  {turns:>9}  {item.size / _MIB:8.1f} MiB  {title}{problem}"
-
-
-def _harmless(text: str) -> str:
-    """``text`` without what a terminal would obey."""
-    return "".join(char if char in "\n\t" or unicodedata.category(char) != "Cc" else "�" for char in text)
-
-
 def _count(number: int) -> str:
     return "1 session" if number == 1 else f"{number} sessions"
-
-
-def _size(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in directory.rglob("*") if not path.is_dir())
 
 
 def _positive(text: str) -> float:

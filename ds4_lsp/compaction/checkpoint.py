@@ -66,22 +66,34 @@ def tasks(facts: Facts, tail: Collection[int]) -> list[tuple[str, Prompt]]:
         return [("Newest earlier request", newest)]
     if first is newest:
         return [("The user's request", first)]
-    return [("The user's first request", first), ("The user's newest request before the messages below", newest)]
+    return [("The user's first request", first), ("The user's newest earlier request", newest)]
 
 
 async def task_part(prompts: Sequence[tuple[str, Prompt]], cap: int, count: Count) -> str:
-    """Each request exactly as typed, or over ``cap`` tokens its head and tail with the seq to look it up."""
-    sections = []
-    for title, prompt in prompts:
-        places = ", ".join(one_line(uri, URI_SHOWN) for uri in prompt.attached[:2])
-        where = f", about {places}" if places else ""
+    """Each request under its heading, in at most ``cap`` tokens with it: exactly as typed, or over that its head and
+    tail with the seq to look it up."""
+    return "\n\n".join([await _task(title, prompt, cap, count) for title, prompt in prompts])
 
-        def note(left_out: int, seq: int = prompt.seq) -> str:
-            return f"[… {left_out} characters left out: the whole is event {seq} of the session …]"
 
-        text = await fit_head_tail(prompt.text, cap, count, note)
-        sections.append(f"# {title}, word for word (event {prompt.seq}{where})\n{text}")
-    return "\n\n".join(sections)
+async def _task(title: str, prompt: Prompt, cap: int, count: Count) -> str:
+    places = ", ".join(one_line(uri, URI_SHOWN) for uri in prompt.attached[:2])
+    # The user's words matter more than the places, which are in the log too.
+    for where in dict.fromkeys([f", about {places}" if places else "", ""]):
+        heading = f"# {title}, word for word (event {prompt.seq}{where})\n"
+        text = await _fitted(heading, prompt, cap, count)
+        if text == prompt.text:
+            break
+    return heading + text
+
+
+async def _fitted(heading: str, prompt: Prompt, cap: int, count: Count) -> str:
+    async def under_heading(text: str) -> int:
+        return await count(heading + text)
+
+    def note(left_out: int) -> str:
+        return f"[… {left_out} characters left out: the whole is event {prompt.seq} of the session …]"
+
+    return await fit_head_tail(prompt.text, cap, under_heading, note)
 
 
 async def ledger_part(entries: Sequence[Entry], cap: int, count: Count) -> str:

@@ -58,6 +58,7 @@ class Compactions:
         instructions: str | None = None,
         needed: int | None = None,
         tail_tokens: int | None = None,
+        prune: bool = True,
     ) -> Outcome:
         """Compact, or wait for the compaction that runs and return its outcome. Errors as ``compact``; who joined
         hears of them as well."""
@@ -77,6 +78,7 @@ class Compactions:
                 instructions=instructions,
                 needed=needed,
                 tail_tokens=tail_tokens,
+                prune=prune,
             )
             running.set_result(outcome)
             return outcome

@@ -51,6 +51,11 @@ class Host(Protocol):
         """Changes whenever the surface does, and only then."""
         ...
 
+    @property
+    def next_seq(self) -> int:
+        """seq of the event that is appended next."""
+        ...
+
     def surface(self) -> Sequence[Item]:
         """The surface now. The transcript has ``prefix_tokens`` plus the items' tokens."""
         ...
@@ -83,12 +88,14 @@ class Host(Protocol):
         """Ask the model, greedily, with no tools, stopping before thinking and DSML markers.
 
         Whatever happens, the request and its answer are gone from the KV before this returns or raises: after a
-        ``live`` request the KV holds the transcript again, else a beginning of it. Errors: those of the engine.
+        ``live`` request the KV holds the transcript again, else a beginning of it. Errors: those of the engine;
+        ``ContextTooSmall``, with what its KV really holds where that is known, for a request that does not fit.
         """
         ...
 
     async def rebuild(self, cancel: Cancel, on_progress: OnProgress) -> None:
-        """Make the KV hold the transcript of the surface. Returns early, without error, when cancelled."""
+        """Make the KV hold the transcript of the surface, and count its tokens exactly. Returns early, without error,
+        when cancelled."""
         ...
 
     def emit(self, kind: str, *, seq: int | None = None, **data: Any) -> None:

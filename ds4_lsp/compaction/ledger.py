@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from ds4_lsp.compaction.graphemes import one_line
+from ds4_lsp.edits.uris import canonical, from_path
 
 LINE_LIMIT = 240
 """Most code points of a path or command in a ledger line."""
@@ -41,11 +43,14 @@ class Prompt:
 @dataclass
 class _File:
     newest: int
+    path: str
+    """The shortest name it was logged under: what the model called it."""
     read: list[tuple[int, int]] = field(default_factory=list)
     tag: str = ""
     edits: int = 0
     created: bool = False
     unsaved: bool = False
+    removed: bool = False
 
 
 @dataclass
@@ -79,6 +84,7 @@ class Facts:
         self.summary_tokens: int | None = None
         """Tokens of the newest summary, as the engine counted them."""
         self._files: dict[str, _File] = {}
+        """By canonical URI: the log names one file by relative and absolute paths, and as an editor spells it."""
         self._commands: dict[str, _Command] = {}
         self._answered: set[str] = set()
 
@@ -89,10 +95,7 @@ class Facts:
 
     def entries(self) -> list[Entry]:
         """Running jobs first, then everything else, newest first."""
-        lines = [
-            Entry(file.newest, False, _file_line(path, file), _short_line(path, file))
-            for path, file in self._files.items()
-        ]
+        lines = [Entry(file.newest, False, _file_line(file), _short_line(file)) for file in self._files.values()]
         for one in self._commands.values():
             text = _command_line(one)
             lines.append(Entry(one.newest, one.state == "running", text, text))
@@ -106,6 +109,8 @@ class Facts:
         kind = data.get("kind", "prompt")
         if kind == "prompt":
             self.prompts.append(Prompt(seq, str(data.get("text", "")), tuple(_places(data.get("context")))))
+            for place in data.get("context") or ():
+                self._shown(seq, place.get("shown"))
         elif kind == "checkpoint" and self.open_start is not None:
             self.open_replaced = True
 
@@ -114,20 +119,25 @@ class Facts:
         if call_id in self._answered:  # a pruned copy of a result that was counted already
             return
         self._answered.add(call_id)
-        for shown in data.get("shown") or ():
-            file = self._file(str(shown.get("path") or shown.get("uri")), seq)
-            file.tag = str(shown.get("fileTag", file.tag))
-            file.read = _merged([*file.read, *((int(a), int(b)) for a, b in shown.get("ranges", ()))])
+        self._shown(seq, data.get("shown"))
         detail = data.get("data") or {}
         if "job" in detail or "command" in detail:
             self._job(seq, detail, call_id)
 
+    def _shown(self, seq: int, places: Any) -> None:
+        for shown in places or ():
+            file = self._file(shown, seq)
+            file.tag = str(shown.get("fileTag", file.tag))
+            file.read = _merged([*file.read, *((int(a), int(b)) for a, b in shown.get("ranges", ()))])
+
     def _edit(self, seq: int, data: Mapping[str, Any]) -> None:
-        file = self._file(str(data.get("path") or data.get("uri")), seq)
+        file = self._file(data, seq)
         file.edits += 1
         file.tag = str(data.get("afterTag") or "")
         file.created = file.created or bool(data.get("created"))
         file.unsaved = data.get("saved") is False
+        # Undoing a creation: there is no text left that a tag could be of.
+        file.removed = not file.tag
 
     def _job_event(self, seq: int, data: Mapping[str, Any]) -> None:
         self._job(seq, data, str(data.get("callId", "")))
@@ -160,9 +170,11 @@ class Facts:
     def _compact_end(self, seq: int, data: Mapping[str, Any]) -> None:
         self.open_start, self.open_replaced = None, False
 
-    def _file(self, path: str, seq: int) -> _File:
-        file = self._files.setdefault(path, _File(seq))
+    def _file(self, data: Mapping[str, Any], seq: int) -> _File:
+        path = str(data.get("path") or data.get("uri"))
+        file = self._files.setdefault(_key(data, path), _File(seq, path))
         file.newest = seq
+        file.path = min(file.path, path, key=len)
         return file
 
 
@@ -176,6 +188,12 @@ _HANDLERS = {
     "compact/summary": Facts._compact_summary,
     "compact/end": Facts._compact_end,
 }
+
+
+def _key(data: Mapping[str, Any], path: str) -> str:
+    if Path(path).is_absolute():
+        return from_path(Path(path))
+    return canonical(str(data.get("uri") or path))
 
 
 def _places(context: Any) -> Iterable[str]:
@@ -197,25 +215,29 @@ def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _file_line(path: str, file: _File) -> str:
+def _file_line(file: _File) -> str:
     facts: list[str] = []
-    if file.created:
+    if file.removed:
+        facts.append("removed again")
+    elif file.created:
         facts.append("created")
     if file.read:
         ranges = ", ".join(f"{first}-{last}" for first, last in file.read[:RANGES_SHOWN])
         more = len(file.read) - RANGES_SHOWN
         facts.append(f"read {ranges}" + (f" and {more} more ranges" if more > 0 else ""))
-    if file.edits:
+    if file.edits and not file.removed:
         facts.append("edited" if file.edits == 1 else f"edited {file.edits} times")
     if file.unsaved:
         facts.append("not saved")
     if file.tag:
         facts.append(f"file_tag={file.tag}")
-    return f"{one_line(path, LINE_LIMIT)}: {'; '.join(facts) or 'seen'}"
+    return f"{one_line(file.path, LINE_LIMIT)}: {'; '.join(facts) or 'seen'}"
 
 
-def _short_line(path: str, file: _File) -> str:
-    return one_line(path, LINE_LIMIT) + (f" edited, file_tag={file.tag}" if file.edits else "")
+def _short_line(file: _File) -> str:
+    if file.removed:
+        return f"{one_line(file.path, LINE_LIMIT)} removed again"
+    return one_line(file.path, LINE_LIMIT) + (f" edited, file_tag={file.tag}" if file.edits else "")
 
 
 def _command_line(one: _Command) -> str:

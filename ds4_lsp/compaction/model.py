@@ -86,6 +86,20 @@ class PruneResult:
     pruned: tuple[PrunedNode, ...]
     chars_removed: int
 
+    def wire(self) -> dict[str, Any]:
+        """The result as ``compaction.end`` carries it."""
+        nodes = [
+            {
+                "originalSeq": node.original_seq,
+                "replacementSeq": node.replacement_seq,
+                "callId": node.call_id,
+                "charsBefore": node.chars_before,
+                "charsAfter": node.chars_after,
+            }
+            for node in self.pruned
+        ]
+        return {"pruned": nodes, "charsRemoved": self.chars_removed}
+
 
 @dataclass(frozen=True)
 class Compacted:

@@ -74,17 +74,27 @@ async def make(
     if cut is None:
         return Nothing("nothing to compact: all of the conversation is within the part that is kept word for word")
     shadowed = sum(item.tokens for item in items[:cut])
-    draft = await checkpoint.draft(
-        facts,
-        {item.seq for item in items[cut:]},
-        limits,
-        shadowed=shadowed,
-        frame_tokens=host.frame_tokens,
-        count=host.count,
-    )
+    draft = await _draft(host, facts, items[cut:], limits, shadowed)
     if draft is None:
         return Nothing(
             f"nothing to gain: a checkpoint (at most {limits.checkpoint} tokens) would not be smaller than the "
             f"{shadowed} tokens that it could replace"
         )
     return Plan(trigger, items, cut, revision, limits, host.prefix_tokens, host.frame_tokens, draft)
+
+
+async def draft_again(host: Host, plan: Plan, facts: Facts) -> Draft:
+    """The plan's draft by newer ``facts``. What was planned stands where they leave no room for a summary."""
+    tail = tuple(host.surface())[plan.cut :]
+    return await _draft(host, facts, tail, plan.limits, plan.shadowed_tokens) or plan.draft
+
+
+async def _draft(host: Host, facts: Facts, tail: tuple[Item, ...], limits: Limits, shadowed: int) -> Draft | None:
+    return await checkpoint.draft(
+        facts,
+        {item.seq for item in tail},
+        limits,
+        shadowed=shadowed,
+        frame_tokens=host.frame_tokens,
+        count=host.count,
+    )

@@ -48,27 +48,38 @@ async def summarise(host: Host, plan: Plan, instructions: str | None, cancel: Ca
         instructions = await fit_head_tail(instructions, plan.limits.part, host.count, lambda _count: "[…]")
     text = summary_request(instructions=instructions)
     size = await host.count(text) + plan.frame_tokens
-    room = plan.limits.context - plan.bottom - size
-    if room < min(RESERVE_MARGIN, plan.draft.summary_room):
-        return await _in_parts(host, plan, instructions, cancel)
-    asked = SummaryRequest(text, min(room, plan.draft.summary_room), 0, len(plan.items), live=True)
-    try:
-        return await _Asking(host, cancel).ask(asked, "summarising")
-    except ContextTooSmall:
-        # The KV can be full before the count of its tokens says so; that is what ``overflow`` is for.
-        return await _in_parts(host, plan, instructions, cancel)
+    context = plan.limits.context
+    room = context - plan.bottom - size
+    if room >= min(RESERVE_MARGIN, plan.draft.summary_room):
+        asked = SummaryRequest(text, min(room, plan.draft.summary_room), 0, len(plan.items), live=True)
+        try:
+            return await _Asking(host, cancel).ask(asked, "summarising")
+        except ContextTooSmall as error:
+            context = _smaller(context, error)
+    while True:
+        try:
+            return await _in_parts(host, plan, instructions, cancel, context)
+        except ContextTooSmall as error:
+            context = _smaller(context, error)
 
 
-async def _in_parts(host: Host, plan: Plan, instructions: str | None, cancel: Cancel) -> Answer:
+def _smaller(context: int, error: ContextTooSmall) -> int:
+    """What to take for the context's size when the engine was full although ``context`` said that there is room: that
+    is what the trigger ``overflow`` is for. Each step is large enough for the steps to end soon."""
+    size, needed = error.data.get("size", context), error.data.get("needed", context + 1)
+    return min(int(size), int(needed) - 1, context * 7 // 8)
+
+
+async def _in_parts(host: Host, plan: Plan, instructions: str | None, cancel: Cancel, context: int) -> Answer:
     text = summary_request(part_only=True, instructions=instructions)
-    free = plan.limits.context - plan.prefix - await host.count(text) - plan.frame_tokens
+    free = context - plan.prefix - await host.count(text) - plan.frame_tokens
     # A part, the summary carried into it and the new summary share the context; the parts should have most of it.
     most = min(plan.draft.summary_room, free // 4)
     carry = most + await host.count(carried("")) + plan.frame_tokens + SLACK
     if most < MIN_SUMMARY or free - most - carry < MIN_SUMMARY:
         raise Refused(
             f"the summary request does not fit: system prompt and request leave {max(0, free)} of "
-            f"{plan.limits.context} tokens. Raise ds4.model.contextSize"
+            f"{context} tokens. Raise ds4.model.contextSize"
         )
     chunks = split(plan.items, plan.cut, free - most, free - most - carry)
     asking = _Asking(host, cancel)

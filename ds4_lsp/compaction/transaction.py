@@ -5,6 +5,7 @@
     plan                          nothing written
     compact/start                 flushed before anything can yield
     summarise                     the only slow step; ends rolled back to BOTTOM
+    ledger                        folded again: what happened meanwhile belongs to it
     checks                        cancelled? surface stable? checkpoint small enough?
     compact/summary               flushed
     user/message, replacing       the commit: before it the surface is untouched, after it the pass has happened
@@ -45,18 +46,20 @@ async def compact(
     instructions: str | None = None,
     needed: int | None = None,
     tail_tokens: int | None = None,
+    prune: bool = True,
 ) -> Outcome:
     """Compact once. Not to be called while it runs for the same session: see :class:`ds4_lsp.compaction.Compactions`.
 
     ``needed``: tokens of the whole next request, for the prune's threshold (the transcript's own size by default).
-    ``tail_tokens`` overrides the settings' tail budget. Errors: ``CorruptSession`` for an orphan result,
-    ``StorageFailed``, and what the engine raises while it summarises; each leaves a valid log.
+    ``tail_tokens`` overrides the settings' tail budget. ``prune``: shrinking tool results may do instead. Errors:
+    ``CorruptSession`` for an orphan result, ``StorageFailed``, and what the engine raises while it summarises; each
+    leaves a valid log.
     """
     revision = host.revision
     facts = await planning.gather(host)
     settle(host, facts)
     limits = limits_of(host.settings, host.context)
-    if trigger in ("soft", "hard", "generation"):
+    if prune and trigger in ("soft", "hard", "generation"):
         pruned = await _try_prune(
             host, trigger, facts=facts, revision=revision, needed=needed, tail_tokens=tail_tokens, cancel=cancel
         )
@@ -105,14 +108,17 @@ async def _try_prune(
         return None
     host.emit("compaction.start", trigger=trigger, tokens=bottom)
     host.progress(f"{trigger}: shrinking {len(chosen)} old tool results")
-    message = "not compacted"
+    message, about = "not compacted", {}
     try:
         result = pruning.carry_out(host, items, chosen)
+        about = result.wire()
+        # The new nodes' sizes are known for certain when they have been tokenised.
+        error = await _rebuild(host, cancel)
         after = _bottom(host)
         message = f"{bottom} → {after} tokens, {len(result.pruned)} tool results shrunk"
-        return Pruned(result, bottom, after, await _rebuild(host, cancel))
+        return Pruned(result, bottom, after, error)
     finally:
-        host.emit("compaction.end", compacted=message != "not compacted", reason=message)
+        host.emit("compaction.end", compacted=bool(about), reason=message, **about)
         host.progress_end(message)
 
 
@@ -153,11 +159,17 @@ async def _run(host: Host, plan: Plan, instructions: str | None, cancel: Cancel)
 async def _checkpoint(host: Host, plan: Plan, answer: Answer, cancel: Cancel) -> tuple[Parts, int]:
     """The framed checkpoint and its size, checked. Nothing may yield between the checks and the commit."""
     cap = min(plan.limits.checkpoint, plan.shadowed_tokens - 1)
-    parts, size = await checkpoint.finish(plan.draft, answer.text, cap, plan.frame_tokens, host.count)
-    if cancel.is_set:
-        raise Refused(_CANCELLED, cancelled=True)
-    if not stable(host, plan):
-        raise Refused("the conversation changed while it was summarised; it is kept as it is")
+    while True:
+        logged = host.next_seq
+        draft = await planning.draft_again(host, plan, await planning.gather(host))
+        parts, size = await checkpoint.finish(draft, answer.text, cap, plan.frame_tokens, host.count)
+        if cancel.is_set:
+            raise Refused(_CANCELLED, cancelled=True)
+        if not stable(host, plan):
+            raise Refused("the conversation changed while it was summarised; it is kept as it is")
+        # A job's end, say, that was logged since the fold would be missing for ever.
+        if host.next_seq == logged:
+            break
     if not parts.summary or size > cap:
         raise Refused(f"the checkpoint would have {size} tokens, and may have at most {cap}")
     return parts, size

@@ -12,6 +12,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from ds4_lsp.edits.leftovers import noted
 from ds4_lsp.edits.text import UTF8, Text, decode, encode, file_tag
 from ds4_lsp.protocol.errors import InvalidRequest, NotApplied, NotFound, StaleFileTag
 
@@ -27,6 +28,17 @@ def read(path: Path, name: str | None = None) -> Text:
     ``NotFound``; ``InvalidRequest``: not a regular file, too large, binary, unreadable.
     """
     name = name or str(path)
+    return _decode(_bytes(path, name), name)
+
+
+def _decode(data: bytes, name: str) -> Text:
+    try:
+        return decode(data)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{name} cannot be used as text: {error.message}") from None
+
+
+def _bytes(path: Path, name: str) -> bytes:
     try:
         # Looked at before it is opened: opening a device can have effects, and opening a pipe waits for its writer.
         _check_regular(name, path.stat())
@@ -43,10 +55,7 @@ def read(path: Path, name: str | None = None) -> Text:
         raise InvalidRequest(
             f"{name} is too large ({size}; the limit is {SIZE_LIMIT:,}): use `bash` with head, sed or grep"
         )
-    try:
-        return decode(data)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"{name} cannot be used as text: {error.message}") from None
+    return data
 
 
 def write(path: Path, text: str, before_tag: str | None) -> None:
@@ -66,30 +75,38 @@ def write(path: Path, text: str, before_tag: str | None) -> None:
             _replace(target, data, None)
             return
         status = target.stat() if target.exists() else None
-        found = read(target)
+        data = _bytes(target, str(target))
+        found = _decode(data, str(target))
         if status is None or file_tag(found.text) != before_tag:
             raise _changed(path)
-        _replace(target, encode(text, found.encoding), status)
+        _replace(target, encode(text, found.encoding), (status, data))
     except OSError as error:
         raise NotApplied(f"{path} could not be written: {error.strerror or error}") from None
 
 
-def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
-    """Put ``data`` at ``target``: over the file that ``old`` is of, or with None as a new one, which must not exist."""
+def _replace(target: Path, data: bytes, old: tuple[os.stat_result, bytes] | None) -> None:
+    """Put ``data`` at ``target``: over the file that was ``old``, or with None as a new one, which must not exist."""
     temporary = target.with_name(f".ds4-{secrets.token_hex(8)}.tmp")
+    with noted(temporary):
+        _write_through(temporary, target, data, old)
+    _sync_directory(target.parent)
+
+
+def _write_through(temporary: Path, target: Path, data: bytes, old: tuple[os.stat_result, bytes] | None) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if old is not None:
-                _keep_owner(file.fileno(), old)
-                os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+                _keep_owner(file.fileno(), old[0])
+                os.fchmod(file.fileno(), stat.S_IMODE(old[0].st_mode))
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if old is None:
             _move_new(temporary, target)
-        elif _identity(target.stat()) != _identity(old):
-            # Writing to a slow disk takes a while, in which another program may save the file.
+        elif _identity(target.stat()) != _identity(old[0]) or _bytes(target, str(target)) != old[1]:
+            # Writing to a slow disk takes a while, in which another program may save the file; clocks of file systems
+            # are too coarse to tell.
             raise _changed(target)
         else:
             temporary.replace(target)
@@ -97,7 +114,6 @@ def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
         with suppress(FileNotFoundError):
             temporary.unlink()
         raise
-    _sync_directory(target.parent)
 
 
 def _move_new(temporary: Path, target: Path) -> None:

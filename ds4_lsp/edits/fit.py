@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ds4_lsp.edits.text import LineIndex, content, ending, lines
 
 
@@ -14,14 +12,14 @@ def fit_lines(new: str, index: LineIndex, start: int, end: int) -> tuple[str, in
     A missing final ending of the text stays missing. Returns the text, and how many code points before the lines it
     replaces as well: the ending before last lines that go.
     """
-    old, fresh = index.lines, [content(line) for line in lines(new)]
-    endings = _endings(old, start, end, len(fresh))
+    fresh = [content(line) for line in lines(new)]
+    endings = _endings(index, start, end, len(fresh))
     before, after = _around(index, index.end(start - 1), index.end(end))
-    if not old or ending(old[-1]) or end < len(old):
+    if index.is_ended or index.has(end + 1):
         return _join(before, list(zip(fresh, endings, strict=True)), after), 0
     if not fresh:
         # Lines that end the text go: with them goes the ending that parted them from the line that is now the last.
-        return "", len(ending(old[start - 2])) if 1 < start <= end else 0
+        return "", len(ending(index[start - 2])) if 1 < start <= end else 0
     parts = list(zip(fresh, [*endings[:-1], ""], strict=True))
     appended = [("", endings[0])] if end < start else []
     return _join(before, appended + parts, after), 0
@@ -33,23 +31,22 @@ def fit_span(new: str, index: LineIndex, span: tuple[int, int], rows: tuple[int,
     Its line breaks take those lines' endings; a final one is as given.
     """
     fresh = lines(new)
-    endings = _endings(index.lines, *rows, len(fresh))
+    endings = _endings(index, *rows, len(fresh))
     parts = [(content(line), mark if ending(line) else "") for line, mark in zip(fresh, endings, strict=True)]
     before, after = _around(index, *span)
     return _join(before, parts, after)
 
 
-def _endings(old: Sequence[str], start: int, end: int, count: int) -> list[str]:
+def _endings(index: LineIndex, start: int, end: int, count: int) -> list[str]:
     """The endings for ``count`` lines in place of lines ``start`` to ``end``; further ones take the last."""
     # Only a text's last line lacks an ending, so one of two neighbours has one unless the text has none at all.
-    followed = [ending(old[number - 1]) for number in (start - 1, start - 2) if 1 <= number <= len(old)]
-    last = next(filter(None, followed), "") or (ending(old[0]) if old else "") or "\n"
+    followed = (ending(index[number - 1]) for number in (start - 1, start - 2) if number >= 1)
+    last = next(filter(None, followed), "") or (ending(index[0]) if index else "") or "\n"
     found: list[str] = []
-    for number in range(start, start + count):
-        if number <= end:
-            last = ending(old[number - 1]) or last
+    for line in index.rows(start, min(end, start + count - 1)):
+        last = ending(line) or last
         found.append(last)
-    return found
+    return found + [last] * (count - len(found))
 
 
 def _around(index: LineIndex, start: int, end: int) -> tuple[str, str]:

@@ -9,10 +9,10 @@ anchor of every sensible diff; and where it is not unique, a diff's choice would
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ds4_lsp.edits.blocks import block_starts, places_after
 from ds4_lsp.edits.fit import fit_lines, fit_span
 from ds4_lsp.edits.text import LineIndex, content, file_tag, unify
 from ds4_lsp.edits.views import View, covers
@@ -88,9 +88,11 @@ def resolve(
     ``view``: what this author was shown of that text, if anything. ``require_shown`` False is for a client, which has
     the whole text that it names.
     """
-    index = LineIndex(current)
+    # Where the text that was seen is at hand it is compared itself: quicker than its checksum, and never wrong.
+    unchanged = file_tag(current) == tag if view is None or view.text is None else current == view.text
     try:
-        if file_tag(current) == tag:
+        if unchanged:
+            index = LineIndex(current)
             place = _locate(target, index)
             if require_shown:
                 _check_shown(target, place, index, view)
@@ -99,7 +101,8 @@ def resolve(
         place = _locate(target, seen)
         if require_shown:
             _check_shown(target, place, seen, view)
-        return _fit(target, new, index, _rebase(target, place, seen, index), rebased=True)
+        index, place = _rebase(target, place, seen, current)
+        return _fit(target, new, index, place, rebased=True)
     except _Refused as refused:
         return refused.refusal
 
@@ -143,14 +146,14 @@ def _seen_text(target: Target, view: View | None, mode: Mode) -> str:
 
 def _locate(target: Target, index: LineIndex) -> _Place:
     """The target in the text that it names."""
-    count = len(index)
     match target:
         case Whole():
-            return _Place(0, len(index.text), 1, count)
+            return _Place(0, len(index.text), 1, len(index))
         case Lines(start, end):
             if start < 1 or end < start - 1:
                 raise _Refused(Refusal("invalid", f"lines {start}-{end} are no range: lines count from 1"))
-            if end > count or start > count + 1:
+            if end >= 1 and not index.has(end):
+                count = len(index)
                 message = f"lines {start}-{end} were named, but the text has {count} lines"
                 raise _Refused(Refusal("staleFileTag", message, (max(1, count - 20), max(1, count))))
             return _Place(index.end(start - 1), index.end(end), start, end)
@@ -180,7 +183,7 @@ def _check_shown(target: Target, place: _Place, index: LineIndex, view: View | N
     ranges = view.numbered if isinstance(target, Lines) else view.known
     if place.last < place.first:
         # An insertion has no lines of its own: its author must have seen the line before or the line after.
-        near = [line for line in (place.last, place.first) if 1 <= line <= len(index)]
+        near = [line for line in (place.last, place.first) if line >= 1 and index.has(line)]
         if near and not any(covers(ranges, line, line) for line in near):
             raise _unseen(near[0], near[-1])
     elif not covers(ranges, place.first, place.last):
@@ -192,36 +195,24 @@ def _unseen(start: int, end: int) -> _Refused:
     return _Refused(Refusal("staleFileTag", f"{which} shown with that file_tag", (start, end)))
 
 
-def _rebase(target: Target, place: _Place, seen: LineIndex, current: LineIndex) -> _Place:
-    """Where the target stands in the current text now."""
+def _rebase(target: Target, place: _Place, seen: LineIndex, current: str) -> tuple[LineIndex, _Place]:
+    """The current text's lines, and where the target stands among them."""
     low = max(place.first - 1, 1)
-    block = seen.lines[low - 1 : place.last + 1]
-    there = _occurrences(current.lines, block)
-    if not there:
+    high = place.last + 1 if seen.has(place.last + 1) else place.last
+    start = seen.start(low)
+    block = seen.text[start : seen.end(high)]
+    is_unique = len(block_starts(seen.text, block)) < 2
+    there = places_after(seen, current, low, high) if is_unique else []
+    if not there and (is_unique or not block_starts(current, block)):
         raise _stale("those lines, or the line before or after them, have changed since they were read", target)
-    if len(there) > 1 or len(_occurrences(seen.lines, block)) > 1:
+    if len(there) != 1:
         raise _stale("the text has changed, and those lines occur more than once: their place is not certain", target)
+    [(at, line)] = there
+    index = LineIndex(current, known=(at, line))
     if isinstance(target, OldText):
-        _only(current, target.text)
-    rows = there[0] + 1 - low
+        _only(index, target.text)
     # Same lines, same bytes: offsets within the block carry over.
-    return place.moved(current.start(low + rows) - seen.start(low), rows)
-
-
-def _occurrences(lines: Sequence[str], block: Sequence[str]) -> list[int]:
-    """Where ``block`` stands in ``lines``, 0-based, at most two. An empty block stands nowhere."""
-    found: list[int] = []
-    if not block:
-        return found
-    first, last, at = block[0], len(block) - 1, -1
-    while len(found) < 2:
-        try:
-            at = lines.index(first, at + 1, max(0, len(lines) - last))
-        except ValueError:
-            break
-        if lines[at + last] == block[last] and lines[at : at + last + 1] == block:
-            found.append(at)
-    return found
+    return index, place.moved(at - start, line - low)
 
 
 def _fit(target: Target, new: str, index: LineIndex, place: _Place, *, rebased: bool) -> Resolution:
@@ -252,7 +243,7 @@ def _find(index: LineIndex, needle: str, most: int) -> list[tuple[int, int]]:
 def _original(index: LineIndex, unified: str, offset: int) -> int:
     """The offset in a text of an offset in its unified form: never inside a CRLF."""
     line = unified.count("\n", 0, offset)
-    if line >= len(index):
+    if not index.has(line + 1):
         return len(index.text)
     column = offset - (unified.rfind("\n", 0, offset) + 1)
-    return index.start(line + 1) + min(column, len(content(index.lines[line])))
+    return index.start(line + 1) + min(column, len(content(index[line])))

@@ -42,8 +42,8 @@ def page(lines: Sequence[str], start: int = 1, count: int | None = None, *, raw:
     body: list[str] = []
     shown: list[tuple[int, int]] = []
     size, number = 0, start
-    while number <= last:
-        piece, whole = _raw(lines[number - 1]) if raw else numbered(lines[number - 1], number)
+    for line in lines[start - 1 : max(last, start - 1)]:
+        piece, whole = _raw(line) if raw else numbered(line, number)
         if body and size + len(piece) > PAGE_LIMIT:
             break
         body.append(piece)
@@ -77,8 +77,8 @@ def excerpt(lines: Sequence[str], ranges: Ranges) -> tuple[str, Ranges]:
     for start, end in ranges:
         if previous and start > previous + 1:
             parts.append(f"… [lines {previous + 1}-{start - 1} not shown]")
-        for number in range(start, end + 1):
-            piece, whole = numbered(lines[number - 1], number)
+        for number, line in enumerate(lines[start - 1 : end], start):
+            piece, whole = numbered(line, number)
             parts.append(piece)
             if whole:
                 shown.append((number, number))

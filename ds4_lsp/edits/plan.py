@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ds4_lsp.edits.common import common_prefix, common_suffix
 from ds4_lsp.edits.text import file_tag
 from ds4_lsp.ports import FileEdit
 
@@ -44,7 +45,7 @@ def trim(before: str, start: int, end: int, new_text: str) -> tuple[int, int, st
     """The smallest splice with the same outcome, no end of which stands between a CR and an LF, before or after."""
     old = before[start:end]
     head = common_prefix(old, new_text)
-    tail = common_prefix(old[head:][::-1], new_text[head:][::-1])
+    tail = common_suffix(old[head:], new_text[head:])
     text = new_text[head : len(new_text) - tail]
     low, high = start + head, end - tail
     while low > 0 and before[low - 1] == "\r" and "\n" in (before[low : low + 1], (text + before[high:])[:1]):
@@ -54,15 +55,3 @@ def trim(before: str, start: int, end: int, new_text: str) -> tuple[int, int, st
         high += 1
         text += "\n"
     return low, high, text
-
-
-def common_prefix(one: str, other: str) -> int:
-    """How many code points both begin with."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

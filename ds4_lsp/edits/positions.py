@@ -26,18 +26,18 @@ def width(text: str, encoding: PositionEncoding) -> int:
 def offset_of(text: str | LineIndex, line: int, character: int, encoding: PositionEncoding) -> int:
     """The offset, in code points, of an LSP position."""
     index = text if isinstance(text, LineIndex) else LineIndex(text)
-    if line >= len(index):
+    if not index.has(line + 1):
         return len(index.text)
-    return index.start(line + 1) + _code_points(content(index.lines[line]), character, encoding)
+    return index.start(line + 1) + _code_points(content(index[line]), character, encoding)
 
 
 def position_of(text: str | LineIndex, offset: int, encoding: PositionEncoding) -> tuple[int, int]:
     """The LSP position (line, character) of an offset. Between CR and LF it is that of the CR: there is no other."""
     index = text if isinstance(text, LineIndex) else LineIndex(text)
-    if not index.lines:
+    if not index:
         return 0, 0
     line = index.line_at(offset)
-    last = index.lines[line - 1]
+    last = index[line - 1]
     if offset >= index.end(line) and ending(last):
         return line, 0
     inside = content(last)[: offset - index.start(line)]

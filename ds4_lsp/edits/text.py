@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import sys
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,9 @@ class Encoding:
 
 
 UTF8 = Encoding()
+
+MARK = "\ufeff"
+"""A byte order mark, as a buffer holds it whose editor does not take it off."""
 
 _STRETCH = 4096
 """Code points: a few dozen lines, so that finding one among them costs microseconds, as does counting them."""
@@ -103,24 +105,33 @@ def unify(text: str) -> str:
     return text if "\r" not in text else text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def count_ends(text: str, start: int, end: int) -> int:
+    """The number of line ends in ``text[start:end]``, taken by itself."""
+    ends = text.count("\n", start, end)
+    returns = text.count("\r", start, end)
+    return ends + returns - text.count("\r\n", start, end) if returns else ends
+
+
 class LineIndex(Sequence[str]):
     """The lines of one text, as :func:`lines` gives them, and where they are.
 
     Nothing is split that is not asked for: line ends are counted in stretches, from the front and only as far as
-    needed, and only the stretch in question is looked at line by line.
+    needed, and only the stretch in question is looked at line by line. ``known``: the start of a line and that line's
+    number, where they are known; what is before it is then counted only when asked for.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, known: tuple[int, int] = (0, 1)) -> None:
         self.text = text
         self._has_cr = "\r" in text
         # Of each stretch's start: its offset, never inside a CRLF, and the number of line ends before it.
-        self._offsets = [0]
-        self._counts = [0]
+        self._offsets = [known[0]]
+        self._counts = [known[1] - 1]
+        self._split = -1, [0]
 
     def __len__(self) -> int:
         """The number of lines."""
         self._count_to(offset=len(self.text))
-        return self._counts[-1] + (self.text[-1:] not in ("", "\n", "\r"))
+        return self._counts[-1] + (not self.is_ended)
 
     def __bool__(self) -> bool:
         return bool(self.text)
@@ -138,13 +149,20 @@ class LineIndex(Sequence[str]):
         """By 0-based row, as in any sequence."""
         if isinstance(row, slice):
             low, high, step = row.indices(len(self))
-            if step < 0:
-                return lines(self.text)[row]
-            return lines(self.text[self.start(low + 1) : self.start(max(low, high) + 1)])[::step]
+            return lines(self.text)[row] if step < 0 else self.rows(low + 1, high)[::step]
         at = row if row >= 0 else row + len(self)
-        if not 0 <= at < sys.maxsize or not self.has(at + 1):
+        if at < 0 or not self.has(at + 1):
             raise IndexError(row)
         return self.text[self.start(at + 1) : self.start(at + 2)]
+
+    def rows(self, start: int, end: int) -> list[str]:
+        """The 1-based lines ``start`` to ``end``, inclusive; none where it ends before it starts."""
+        return lines(self.text[self.start(start) : self.end(end)]) if start <= end else []
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether every line has an ending."""
+        return self.text[-1:] in ("", "\n", "\r")
 
     def has(self, line: int) -> bool:
         """Whether there is such a 1-based line. Cheaper than the number of lines where the line is near the front."""
@@ -154,16 +172,16 @@ class LineIndex(Sequence[str]):
     def start(self, line: int) -> int:
         """Offset of the first code point of a 1-based line; that of the line after the last is the text's end."""
         before = line - 1
-        if before == 0:
-            return 0
+        self._look_from(before < self._counts[0])
+        if before == self._counts[0]:
+            return self._offsets[0]
         self._count_to(line=before)
         if before > self._counts[-1]:
             if before != len(self):
                 raise IndexError(line)
             return len(self.text)
         stretch = bisect_left(self._counts, before) - 1
-        rows = self._split(stretch)[: before - self._counts[stretch]]
-        return self._offsets[stretch] + sum(map(len, rows))
+        return self._ends(stretch)[before - self._counts[stretch]]
 
     def end(self, line: int) -> int:
         """Offset just after a 1-based line, its ending included. Line 0 ends at 0."""
@@ -173,13 +191,22 @@ class LineIndex(Sequence[str]):
         """The 1-based line that holds the code point at ``offset``; at the text's end, the last line, at least 1."""
         if offset >= len(self.text):
             return max(1, len(self))
+        self._look_from(offset < self._offsets[0])
         self._count_to(offset=offset + 1)
         stretch = bisect_right(self._offsets, offset) - 1
-        ends = accumulate(map(len, self._split(stretch)), initial=self._offsets[stretch])
-        return self._counts[stretch] + sum(1 for end in ends if end <= offset)
+        return self._counts[stretch] + bisect_right(self._ends(stretch), offset)
 
-    def _split(self, stretch: int) -> list[str]:
-        return lines(self.text[self._offsets[stretch] : self._offsets[stretch + 1]])
+    def _ends(self, stretch: int) -> list[int]:
+        """Where a stretch begins, and where each of its lines ends. Kept, since one asks for neighbours mostly."""
+        if self._split[0] != stretch:
+            start, end = self._offsets[stretch : stretch + 2]
+            self._split = stretch, list(accumulate(map(len, lines(self.text[start:end])), initial=start))
+        return self._split[1]
+
+    def _look_from(self, is_front: bool) -> None:
+        if is_front:
+            self._offsets, self._counts = [0], [0]
+            self._split = -1, [0]
 
     def _count_to(self, *, offset: int = 0, line: int = 0) -> None:
         """Count at least up to ``offset``, or to the end of ``line``, or to the text's end."""
@@ -187,11 +214,11 @@ class LineIndex(Sequence[str]):
         at, count = self._offsets[-1], self._counts[-1]
         while at < size and (at < offset or count < line):
             end = min(at + _STRETCH, size)
-            if text.startswith("\n", end) and text[end - 1] == "\r":
-                end += 1
-            count += text.count("\n", at, end)
-            if self._has_cr:
-                count += text.count("\r", at, end) - text.count("\r\n", at, end)
+            if not self._has_cr:
+                count += text.count("\n", at, end)
+            else:
+                end += text[end - 1 : end + 1] == "\r\n"
+                count += count_ends(text, at, end)
             at = end
             self._offsets.append(at)
             self._counts.append(count)

@@ -29,9 +29,9 @@ def canonical(uri: str) -> str:
 
 
 def to_path(uri: str) -> Path | None:
-    """The path that a ``file`` URI names, as it is spelled; None for another scheme or a remote host."""
+    """The path that a ``file`` URI names, as it is spelled; None for another scheme, a remote host, or a NUL in it."""
     raw = _raw_path(uri)
-    if raw is None or raw[0]:
+    if raw is None or raw[0] or b"\0" in raw[1]:
         return None
     path = raw[1]
     if os.name == "nt":
@@ -46,7 +46,7 @@ def from_path(path: Path) -> str:
 
 
 def _raw_path(uri: str) -> tuple[str, bytes] | None:
-    """Authority (empty for this machine) and percent-decoded path of a ``file`` URI."""
+    """Authority (empty for this machine) and percent-decoded path of a ``file`` URI. Never raises."""
     if uri[:5].lower() != "file:":
         return None
     # Files have no query and no fragment: a raw "?" or "#" is a slip for a character of the name.
@@ -55,5 +55,7 @@ def _raw_path(uri: str) -> tuple[str, bytes] | None:
     if rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
+    if not rest.startswith("/"):
+        rest = "/" + rest
     authority = authority.lower()
-    return ("" if authority == "localhost" else authority), unquote_to_bytes(rest or "/")
+    return ("" if authority == "localhost" else authority), unquote_to_bytes(rest.encode("utf-8", "surrogatepass"))

@@ -18,8 +18,9 @@ from ds4_lsp.engine.output import Match, Output, Stop
 from ds4_lsp.engine.sampler import Constraint, Sampler, check_grammar
 from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
 
-FLUSH_SECONDS = 0.02
-"""Tokens sampled within that time travel in one message; the first goes at once."""
+FLUSH_SECONDS = 0.04
+"""Tokens sampled within that time travel in one message; the first goes at once. As often as the server tells its
+client: each message wakes two processes, and on few cores their time is the model's."""
 
 Emit: TypeAlias = "Callable[[array[int], str], None]"
 

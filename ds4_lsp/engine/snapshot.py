@@ -92,15 +92,32 @@ def read(path: Path, fingerprint: str, tokens: array[int]) -> Snapshot | str:
     return Snapshot(fingerprint, held, state, header["size"])
 
 
-def _read_header(file: BinaryIO, fingerprint: str) -> dict[str, Any]:
-    """The header of a snapshot whose size is as it says."""
+def inspect(path: Path) -> tuple[str, array[int]] | str:
+    """Fingerprint and tokens of a whole snapshot, whatever model it is of; else why it cannot be used. Memory: its
+    tokens."""
+    try:
+        with path.open("rb") as file:
+            header = _read_header(file, None)
+            held = decode_tokens(file.read(4 * header["tokens"]))
+            crc = zlib.crc32(held)
+            while chunk := file.read(1 << 20):
+                crc = zlib.crc32(chunk, crc)
+    except _Unusable as error:
+        return str(error)
+    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        return f"it cannot be read: {error}"
+    return (str(header["fingerprint"]), held) if crc == header["crc"] else "its checksum does not match"
+
+
+def _read_header(file: BinaryIO, fingerprint: str | None) -> dict[str, Any]:
+    """The header of a snapshot whose size is as it says, of that model unless None."""
     if file.read(len(MAGIC)) != MAGIC:
         raise _Unusable("it is no snapshot")
     (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
     if length > _MAX_HEADER:
         raise _Unusable("its header is damaged")
     header: dict[str, Any] = json.loads(file.read(length))
-    if header["fingerprint"] != fingerprint:
+    if fingerprint not in (None, header["fingerprint"]):
         raise _Unusable("it is of another model, build or setting")
     rest = os.fstat(file.fileno()).st_size - file.tell()
     if header["size"] <= 0 or header["tokens"] < 0 or rest != 4 * header["tokens"] + header["size"]:

@@ -19,7 +19,8 @@ State = Literal["loading", "idle", "prefill", "generating", "tool", "compacting"
 class Wire(BaseModel):
     """camelCase on the wire, snake_case in Python."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    # Built when first used: all of them at once would delay the answer to initialize.
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, defer_build=True)
 
 
 class Arguments(Wire):

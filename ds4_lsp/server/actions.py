@@ -11,12 +11,8 @@ from typing import Any
 
 from lsprotocol import types
 
+from ds4_lsp.server.capabilities import EDIT, EXPLAIN, FIX
 from ds4_lsp.server.client import LLM_GENERATED, Client
-
-EXPLAIN = "ds4.explain"
-EDIT = "refactor.rewrite.ds4"
-FIX = "quickfix.ds4"
-KINDS = (FIX, EDIT, EXPLAIN)
 
 EXPLAIN_TEXT = "Explain the selected code: what it does, and why it is written this way. Do not change any file."
 EDIT_TEXT = "Do what the comments and notes in the selected code ask for. Change the file accordingly."

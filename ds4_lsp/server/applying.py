@@ -96,8 +96,9 @@ class Applier:
 
     def _request(self, edit: FileEdit, *, confirm: bool) -> tuple[str, dict[str, Any]]:
         client = self._client()
+        document = self._documents.get(edit.uri)
         uri = self._spelling(edit)
-        change = workspace_edit(edit, uri, client, confirm=confirm)
+        change = workspace_edit(edit, uri, client, confirm=confirm, mark=document.mark if document else "")
         if client.guarded_apply:
             return "ds4/applyGuardedEdit", {
                 "label": edit.label,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ds4_lsp.edits import positions, uris
+from ds4_lsp.edits.text import MARK, LineIndex
 from ds4_lsp.server.client import PositionEncoding
 
 log = logging.getLogger(__name__)
@@ -25,13 +26,18 @@ Watcher = Callable[[str | None], None]
 
 @dataclass(frozen=True)
 class Document:
-    """``uri`` is canonical, ``client_uri`` as the client spells it. ``order``: documents opened before it."""
+    """``uri`` is canonical, ``client_uri`` as the client spells it. ``order``: documents opened before it.
+
+    ``mark``: the byte order mark that the client's buffer begins with, or nothing. It is no part of ``text``, but the
+    client's positions count it.
+    """
 
     uri: str
     client_uri: str
     version: int
     text: str
     order: int
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,8 +54,9 @@ def apply_change(text: str, change: Change, encoding: PositionEncoding) -> str:
         changed = change.text
     else:
         line, character, end_line, end_character = change.range
-        start = positions.offset_of(text, line, character, encoding)
-        end = positions.offset_of(text, end_line, end_character, encoding)
+        index = LineIndex(text)
+        start = positions.offset_of(index, line, character, encoding)
+        end = positions.offset_of(index, end_line, end_character, encoding)
         changed = text[:start] + change.text + text[max(start, end) :]
     # Halves of a surrogate pair that arrive apart are one character once they meet.
     return join_surrogates(changed) if _SURROGATE.search(change.text) else changed
@@ -58,6 +65,10 @@ def apply_change(text: str, change: Change, encoding: PositionEncoding) -> str:
 def join_surrogates(text: str) -> str:
     """``text`` with adjacent surrogate halves joined; a lone half stays."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _unmarked(buffer: str) -> tuple[str, str]:
+    return (MARK, buffer[1:]) if buffer.startswith(MARK) else ("", buffer)
 
 
 class DocumentStore:
@@ -74,9 +85,10 @@ class DocumentStore:
         if _SURROGATE.search(text):
             text = join_surrogates(text)
         canonical = uris.canonical(uri)
+        mark, text = _unmarked(text)
         with self._lock:
             self._opened += 1
-            self._documents[canonical] = Document(canonical, uri, version, text, self._opened)
+            self._documents[canonical] = Document(canonical, uri, version, text, self._opened, mark)
         self._notify(canonical, text)
 
     def change(self, uri: str, version: int, changes: Sequence[Change]) -> None:
@@ -85,12 +97,12 @@ class DocumentStore:
         if document is None:
             log.warning("a change of %s, which is not open, has no effect", uri)
             return
-        text = document.text
+        mark, text = document.mark, document.text
         for change in changes:
-            text = apply_change(text, change, self.encoding)
+            mark, text = _unmarked(apply_change(mark + text, change, self.encoding))
             self._notify(canonical, text)
         with self._lock:
-            self._documents[canonical] = replace(document, version=version, text=text)
+            self._documents[canonical] = replace(document, version=version, text=text, mark=mark)
 
     def close(self, uri: str) -> None:
         canonical = uris.canonical(uri)

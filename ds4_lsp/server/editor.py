@@ -101,12 +101,13 @@ class ServerEditor:
     async def apply(self, edit: FileEdit) -> Applied:
         confirm = self._settings().confirm == "always"
         client = self._client()
-        if confirm and not client.annotations:
+        in_editor = edit.version is not None or _guards_unopened(edit, client)
+        if confirm and not (in_editor and client.annotations):
             answer = await self._main.call(self._approvals.confirm(f"{edit.label}\n{edit.path}"))
             if answer is not True:
                 reason = "the user rejected it" if answer is False else "nobody could be asked to confirm it"
                 return Applied(saved=False, failure=reason, rejected=answer is False)
-        if edit.version is None and not _through_editor(edit, client, confirm=confirm):
+        if not in_editor:
             return await asyncio.to_thread(self._write, edit)
         outcome = await self._main.call(self._applier.apply(edit, confirm=confirm and client.annotations))
         if outcome.failure is not None:
@@ -157,15 +158,13 @@ class ServerEditor:
         return Applied(saved=True)
 
 
-def _through_editor(edit: FileEdit, client: Client, *, confirm: bool) -> bool:
-    """Whether an edit of an unopened file goes through the editor.
+def _guards_unopened(edit: FileEdit, client: Client) -> bool:
+    """Whether the client looks at a file that is not open before it edits it.
 
-    It must be saved to be seen by the next command. A client that cannot save would be left with a changed document
-    that the user did not open, so there the server writes the file.
+    ``workspace/applyEdit`` names no version of such a file, so nothing would keep the edit off a text that has changed
+    meanwhile: without the guarded request the server writes the file, and looks itself.
     """
-    if edit.create and not (client.create_files and client.document_changes):
-        return False
-    return client.guarded_apply or (client.save_document and not edit.create) or (confirm and client.annotations)
+    return client.guarded_apply and (not edit.create or (client.create_files and client.document_changes))
 
 
 def _verify_unopened(edit: FileEdit, seen: bool) -> Applied:

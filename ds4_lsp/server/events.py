@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 INTERVAL = 0.04
 """Seconds between two sendings (contract.md: 30–50 ms)."""
+BREATH = 0.002
+"""Seconds that what is said after a silence waits for what is said with it."""
 SLOW_CLIENT = 1 << 20
 """Bytes not yet read by the client, above which events wait and join rather than pile up."""
 OUTSIDE_TURNS = frozenset(
@@ -24,6 +26,12 @@ OUTSIDE_TURNS = frozenset(
 )
 ENDED_KEPT = 64
 """Ended turns remembered, per connection."""
+
+
+def pause(sent: float, now: float) -> float:
+    """Seconds from ``now``, when an event came, to the next sending. ``sent``: when the last one was. What comes first
+    after a silence, a reply's first words say, hardly waits at all."""
+    return max(BREATH, sent + INTERVAL - now)
 
 
 def joins(last: Event, event: Event) -> bool:

@@ -14,12 +14,11 @@ from typing import Any
 
 from lsprotocol import types
 
-from ds4_lsp import __version__
 from ds4_lsp.protocol.errors import Ds4Error, NotFound
 from ds4_lsp.server.actions import code_actions
 from ds4_lsp.server.applying import Applier
 from ds4_lsp.server.approvals import Approvals
-from ds4_lsp.server.capabilities import SCHEME, server_capabilities
+from ds4_lsp.server.capabilities import SCHEME, initialize_result
 from ds4_lsp.server.client import Client, read
 from ds4_lsp.server.commands import Commands
 from ds4_lsp.server.configuration import Configuration
@@ -112,7 +111,7 @@ class Host:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def initialize(self, _params: types.InitializeParams) -> types.InitializeResult:
-        """Answered at once: the agent starts after ``initialized``."""
+        """Answered at once, most often by the ``Greeting`` already: the agent starts after ``initialized``."""
         client = read(self._protocol.raw_initialize)
         self._client = client
         self._documents.encoding = client.encoding
@@ -121,10 +120,7 @@ class Host:
         self._log.trace(client.trace)
         if client.process_id is not None:
             self._lifetime.watch_parent(client.process_id)
-        return types.InitializeResult(
-            capabilities=server_capabilities(client),
-            server_info=types.ServerInfo(name="ds4-lsp", version=__version__),
-        )
+        return self._protocol.structured(initialize_result(client), types.InitializeResult)
 
     def initialized(self, _params: types.InitializedParams) -> None:
         self._start_agent()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ds4_lsp.protocol.events import Event
 from ds4_lsp.server.client import Client
-from ds4_lsp.server.events import INTERVAL, SLOW_CLIENT, EventBuffer
+from ds4_lsp.server.events import SLOW_CLIENT, EventBuffer, pause
 from ds4_lsp.server.progress import Bar, Progress, Report
 from ds4_lsp.server.protocol import ClientError, Protocol
 from ds4_lsp.server.worker import Loop
@@ -21,6 +21,7 @@ MESSAGE_TYPES = {"error": 1, "warning": 2, "info": 3}
 Health = tuple[Literal["ok", "warning", "error"], bool, str | None]
 ANSWER_SHOWN = 4000
 """Code points of an answer shown in a message window."""
+ANSWERS_KEPT = 4
 
 
 class ServerListener:
@@ -41,9 +42,15 @@ class ServerListener:
         self._backlog = backlog
         self._buffer = EventBuffer(lambda: loop.post(self._schedule))
         self._timer: asyncio.TimerHandle | None = None
+        self._sent = 0.0
+        """When events were sent last, on the loop's clock."""
         self._prompts: deque[tuple[str, Bar]] = deque()
         self._turn_bar: Bar | None = None
-        self._shown: dict[tuple[str, int], list[str]] = {}
+        self._texts: dict[tuple[str, int], list[str]] = {}
+        """Of the running turns, for a client that is not sent events."""
+        self._answers: dict[tuple[str, int], str] = {}
+        """Of the latest turns that ended before it was known whether to show their answers."""
+        self._shown: set[tuple[str, int]] = set()
         self._status: dict[str, Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.health: Callable[[], Health] = lambda: ("ok", True, None)
@@ -84,8 +91,13 @@ class ServerListener:
 
     def show_answer_of(self, session_id: str, turn: int) -> None:
         """Show the turn's text in a window when it ends, to a client that has no other way to show it."""
-        if not self._client().events:
-            self._shown[session_id, turn] = []
+        if self._client().events:
+            return
+        answer = self._answers.pop((session_id, turn), None)
+        if answer is None:
+            self._shown.add((session_id, turn))
+        else:
+            self.show("info", answer)
 
     def show_document(self, uri: str) -> None:
         """``window/showDocument`` for what a command made, to a client that has no view of its own for it."""
@@ -107,18 +119,22 @@ class ServerListener:
             self._timer.cancel()
             self._timer = None
         heard = self._client().events
+        self._sent = asyncio.get_running_loop().time()
         for event in self._buffer.take():
-            self._collect(event)
             if heard:
                 self._protocol.tell("ds4/event", event.wire())
+            else:
+                self._collect(event)
 
     def _schedule(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._due)
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(pause(self._sent, loop.time()), self._due)
 
     def _due(self) -> None:
         self._timer = None
         if self._backlog() > SLOW_CLIENT:
+            self._sent = asyncio.get_running_loop().time()
             self._schedule()
         else:
             self.flush()
@@ -136,17 +152,24 @@ class ServerListener:
             self._turn_bar = None
 
     def _collect(self, event: Event) -> None:
-        texts = self._shown.get((event.session_id, event.turn))
-        if texts is None:
-            return
+        key = (event.session_id, event.turn)
         if event.kind == "text":
-            texts.append(str(event.data.get("delta", "")))
+            self._texts.setdefault(key, []).append(str(event.data.get("delta", "")))
         elif event.kind == "tool.start":
-            texts.append("\n")
+            self._texts.setdefault(key, []).append("\n")
         elif event.kind == "turn.end":
-            del self._shown[event.session_id, event.turn]
-            text = "".join(texts).strip() or str(event.data.get("error") or "Done.")
-            self.show("info", text if len(text) <= ANSWER_SHOWN else text[:ANSWER_SHOWN] + "…")
+            text = "".join(self._texts.pop(key, ())).strip() or str(event.data.get("error") or "Done.")
+            self._answered(key, text if len(text) <= ANSWER_SHOWN else text[:ANSWER_SHOWN] + "…")
+
+    def _answered(self, key: tuple[str, int], answer: str) -> None:
+        if key in self._shown:
+            self._shown.discard(key)
+            self.show("info", answer)
+            return
+        # A turn may be over before the reply to its prompt says which turn it was.
+        self._answers[key] = answer
+        if len(self._answers) > ANSWERS_KEPT:
+            del self._answers[next(iter(self._answers))]
 
     def _health_changed(self, health: Health) -> None:
         """``experimental/serverStatus``, as rust-analyzer's clients know it; once per change."""

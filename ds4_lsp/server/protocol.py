@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from cattrs import transform_error
 from lsprotocol import types
@@ -24,6 +24,8 @@ from ds4_lsp import __version__
 from ds4_lsp.server.transport import frame
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -56,8 +58,15 @@ class Protocol(LanguageServerProtocol):
         """Told of ``$/cancelRequest``; whether it knows the request."""
         self.raw_initialize: dict[str, Any] = {}
         self.initialized = False
+        self.was_answered: Callable[[int | str], bool] = lambda _id: False
+        """Asked once of a request that succeeded: whether the client has its answer already."""
         self._answers: dict[str, asyncio.Future[Any]] = {}
         self._requests = 0
+
+    def structured(self, value: Any, kind: type[T]) -> T:
+        """A value of the LSP library's ``kind`` from plain JSON."""
+        result: T = self._converter.structure(value, kind)
+        return result
 
     def add(self, method: str, handler: Callable[..., Any]) -> None:
         """Let ``handler`` take the requests or notifications of that method."""
@@ -152,7 +161,8 @@ class Protocol(LanguageServerProtocol):
             return
         error = future.exception()
         if error is None:
-            self._send_response(msg_id, result=future.result())
+            if not self.was_answered(msg_id):
+                self._send_response(msg_id, result=future.result())
         elif isinstance(error, JsonRpcException):
             log.info("request %s refused: %s", msg_id, error.message)
             self._send_response(msg_id, error=error.to_response_error())

@@ -49,15 +49,31 @@ def main(argv: Sequence[str] | None = None, make_agent: AgentFactory | None = No
     from ds4_lsp.server.transport import Transport
 
     lifetime = Lifetime()
+    _take_signals()
     transport = Transport(read_fd, write_fd, lifetime.end)
     transport.start()
-    # Loading this takes most of the start: by now the client's end is noticed.
+    # Loading the rest takes most of the start. By now the client's end is noticed; soon its first request is answered.
+    from ds4_lsp.server.greeting import Greeting
+
+    greeting = Greeting()
+    transport.greet(greeting)
     from ds4_lsp.server.serving import serve
 
-    code = serve(transport, lifetime, options, make_agent or agent)
+    code = serve(transport, lifetime, options, make_agent or agent, greeting)
     sys.stderr.flush()
     # Not a return: a library's thread that is still busy must not keep the process.
     os._exit(code)
+
+
+def _take_signals() -> None:
+    """What a signal does until ``serving`` takes them: the same, but there is nothing yet that has to end in order."""
+    import signal
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: os._exit(1))
+    if not os.isatty(0):
+        # Not ignored: that would be inherited.
+        signal.signal(signal.SIGINT, lambda _number, _frame: None)
 
 
 def agent(editor: Editor, listener: Listener, start: Start) -> Agent:

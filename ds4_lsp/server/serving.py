@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 
+from ds4_lsp.server.greeting import Greeting
 from ds4_lsp.server.host import Host
 from ds4_lsp.server.lifetime import Lifetime
 from ds4_lsp.server.protocol import new_protocol
@@ -21,14 +22,19 @@ FLUSH_WAIT = 0.2
 """Seconds for a client to take what was still to be sent."""
 
 
-def serve(transport: Transport, lifetime: Lifetime, options: ServerOptions, make_agent: AgentFactory) -> int:
-    """Serve the client of a started transport until the end; the exit code."""
-    return asyncio.run(_serve(transport, lifetime, options, make_agent))
+def serve(
+    transport: Transport, lifetime: Lifetime, options: ServerOptions, make_agent: AgentFactory, greeting: Greeting
+) -> int:
+    """Serve the client of a started transport until the end; the exit code. ``greeting``: that of the transport."""
+    return asyncio.run(_serve(transport, lifetime, options, make_agent, greeting))
 
 
-async def _serve(transport: Transport, lifetime: Lifetime, options: ServerOptions, make_agent: AgentFactory) -> int:
+async def _serve(
+    transport: Transport, lifetime: Lifetime, options: ServerOptions, make_agent: AgentFactory, greeting: Greeting
+) -> int:
     protocol = new_protocol()
     protocol.send = transport.write
+    protocol.was_answered = greeting.has_answered
     lifetime.exit_code = lambda: 0 if protocol.shutdown_requested else 1
     loop = Loop(asyncio.get_running_loop())
     ended = asyncio.Event()

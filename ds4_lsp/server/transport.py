@@ -78,6 +78,9 @@ class Transport:
         self._on_end = on_end
         self._post: Callable[..., None] | None = None
         self._early: list[tuple[Callable[..., None], Any]] = []
+        self._greeter: Callable[[Any], bytes | None] | None = None
+        self._first: tuple[Any] | tuple[()] = ()
+        """The first message, once there is one."""
         self._on_message: Callable[[Any], None] = _nowhere
         self._on_bad_json: Callable[[str], None] = _nowhere
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -109,6 +112,21 @@ class Transport:
             for function, argument in self._early:
                 post(function, argument)
             self._early.clear()
+
+    def greet(self, answer: Callable[[Any], bytes | None]) -> None:
+        """Offer the first message to ``answer``, in whichever thread has both: what that returns is sent at once,
+        before there is a loop. The message is delivered all the same, after that."""
+        with self._delivery:
+            self._greeter = answer
+            self._greet()
+
+    def _greet(self) -> None:
+        if self._greeter is None or not self._first:
+            return
+        greeter, self._greeter = self._greeter, None
+        data = greeter(self._first[0])
+        if data is not None:
+            self.write(data)
 
     def write(self, data: bytes) -> None:
         """Queue one framed message. Never blocks."""
@@ -155,6 +173,10 @@ class Transport:
         except (ValueError, RecursionError) as error:
             self._soon(self._complain, str(error))
             return
+        with self._delivery:
+            if not self._first:
+                self._first = (message,)
+                self._greet()
         self._room.acquire()
         self._soon(self._handle, message)
 

@@ -11,12 +11,13 @@ from ds4_lsp.server.client import Client, PositionEncoding
 ANNOTATION = "ds4"
 
 
-def workspace_edit(edit: FileEdit, uri: str, client: Client, *, confirm: bool) -> dict[str, Any]:
+def workspace_edit(edit: FileEdit, uri: str, client: Client, *, confirm: bool, mark: str = "") -> dict[str, Any]:
     """One document, one span, the version that it was planned against.
 
-    ``uri`` is the client's spelling. ``confirm``: the user sees a preview first, where the client has one.
+    ``uri`` is the client's spelling. ``confirm``: the user sees a preview first, where the client has one. ``mark``:
+    what the client's buffer has before the text.
     """
-    change: dict[str, Any] = {"range": _range(edit, client.encoding), "newText": edit.new_text}
+    change: dict[str, Any] = {"range": _range(edit, client.encoding, mark), "newText": edit.new_text}
     if not client.document_changes:
         return {"changes": {uri: [change]}}
     annotated = client.annotations
@@ -46,9 +47,9 @@ def applied_twice(edit: FileEdit) -> str:
     return after[: edit.start] + edit.new_text + after[edit.end :]
 
 
-def _range(edit: FileEdit, encoding: PositionEncoding) -> dict[str, Any]:
-    index = text.LineIndex(edit.before)
-    start, end = (positions.position_of(index, offset, encoding) for offset in (edit.start, edit.end))
+def _range(edit: FileEdit, encoding: PositionEncoding, mark: str) -> dict[str, Any]:
+    index = text.LineIndex(mark + edit.before)
+    start, end = (positions.position_of(index, len(mark) + at, encoding) for at in (edit.start, edit.end))
     return {
         "start": {"line": start[0], "character": start[1]},
         "end": {"line": end[0], "character": end[1]},

@@ -7,9 +7,27 @@ import re
 from pathlib import Path
 
 from ds4_lsp.protocol.errors import CorruptSession, NotFound
+from ds4_lsp.session.events import Event
 from ds4_lsp.session.storage import make_directory, replace_file, storing
 
 _NAME = re.compile(r"[0-9a-f]{64}\Z")
+
+
+def cited(event: Event) -> list[str]:
+    """Names of the texts that an event refers to: of an edit, for undo; of what was shown, for the guard."""
+    data = event.data
+    context = [entry for place in data.get("context") or () for entry in place.get("shown") or ()]
+    shown = [entry.get("blob") for entry in [*(data.get("shown") or ()), *context]]
+    return [name for name in (data.get("beforeBlob"), data.get("afterBlob"), *shown) if name is not None]
+
+
+def text_name(text: str) -> str:
+    """The name that a text is stored under."""
+    return hashlib.sha256(_encoded(text)).hexdigest()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 class Blobs:
@@ -20,8 +38,8 @@ class Blobs:
 
     def put(self, text: str) -> str:
         """Store ``text`` durably and return its name. Raises ``StorageFailed``."""
-        data = text.encode("utf-8", "surrogatepass")
-        name = hashlib.sha256(data).hexdigest()
+        data = _encoded(text)
+        name = text_name(text)
         path = self.directory / name
         with storing("store", path):
             make_directory(self.directory)
@@ -33,12 +51,12 @@ class Blobs:
     def get(self, name: str) -> str:
         """Raises ``NotFound``, ``CorruptSession`` for content that is not what was stored, ``StorageFailed``."""
         path = self.path(name)
-        if not path.is_file():
-            raise NotFound(f"The text {name} is not stored in this session; the edit cannot be undone.", blob=name)
+        if name not in self:
+            raise NotFound(f"The text {name} is not stored in this session.", blob=name)
         with storing("read", path):
             data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != name:
-            raise CorruptSession(f"The stored text {path} is damaged; the edit cannot be undone.", blob=name)
+            raise CorruptSession(f"The stored text {path} is damaged.", blob=name)
         return data.decode("utf-8", "surrogatepass")
 
     def path(self, name: str) -> Path:
@@ -47,4 +65,7 @@ class Blobs:
         return self.directory / name
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and _NAME.match(name) is not None and (self.directory / name).is_file()
+        if not isinstance(name, str) or _NAME.match(name) is None:
+            return False
+        with storing("look for", self.directory / name):
+            return (self.directory / name).is_file()

@@ -7,10 +7,9 @@ flipped bit is noticed wherever it falls; a log written without it is read witho
 from __future__ import annotations
 
 import json
-import math
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +48,7 @@ APPEND: Mapping[str, Any] = {"op": "append"}
 _MEMBERS = frozenset({"seq", "type", "time", "data", "surfaceOp", "sourceEventSeqs", "ignorable", "crc"})
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _CRC_LENGTH = 18
+_JSON = json.JSONDecoder()
 
 
 class Damaged(ValueError):
@@ -137,7 +137,8 @@ class Header:
 
 
 def _is_time(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    """Seconds that a calendar has a date for: neither infinite nor not a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e11
 
 
 def _is_parent(value: Any) -> bool:
@@ -168,30 +169,36 @@ def encode(event: Event) -> bytes:
     return b'%b,"crc":"%08x"}\n' % (head, zlib.crc32(head))
 
 
-def has_crc(line: bytes) -> bool:
-    """Whether a line, without its LF, ends in a checksum."""
-    return _CRC.fullmatch(line[-_CRC_LENGTH:]) is not None
+def checksum(line: bytes) -> int | None:
+    """The checksum that a line, without its LF, ends in."""
+    found = _CRC.fullmatch(line, max(0, len(line) - _CRC_LENGTH))
+    return None if found is None else int(found.group(1), 16)
 
 
-def has_good_crc(line: bytes) -> bool:
+def is_sealed(line: bytes) -> bool:
     """Whether a line, without its LF, ends in the checksum of what precedes it."""
-    return has_crc(line) and int(line[-_CRC_LENGTH + 8 : -2], 16) == zlib.crc32(line[:-_CRC_LENGTH])
+    return checksum(line) == zlib.crc32(memoryview(line)[:-_CRC_LENGTH])
 
 
 def decode(line: bytes, seq: int) -> Event:
     """The event in ``line`` (without its LF), which must be number ``seq``. Raises ``Damaged`` or ``Newer``."""
-    found = has_crc(line)
-    if found and not has_good_crc(line):
+    return decode_checked(line, seq)[0]
+
+
+def decode_checked(line: bytes, seq: int) -> tuple[Event, bool]:
+    """As :func:`decode`; also whether the line has a checksum."""
+    crc = checksum(line)
+    if crc is not None and crc != zlib.crc32(memoryview(line)[:-_CRC_LENGTH]):
         raise Damaged("its checksum does not match its content")
     try:
-        members = json.loads(line.decode())
+        members = _JSON.decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise Damaged(f"it is not JSON ({error})") from error
     if not isinstance(members, dict):
         raise Damaged("it is not an object")
     if type(members.get("seq")) is not int or members["seq"] != seq:
         raise Damaged(f"its seq is {members.get('seq')!r} where {seq} belongs")
-    if "crc" in members and not found:
+    if crc is None and "crc" in members:
         raise Damaged("its checksum is garbled")
     if not members.keys() <= _MEMBERS:
         raise Damaged(f"it has unknown members: {', '.join(sorted(members.keys() - _MEMBERS))}")
@@ -203,11 +210,11 @@ def decode(line: bytes, seq: int) -> Event:
         raise Newer(f"event type {kind!r}")
     if (kind == HEADER) != (seq == 0):
         raise Damaged("a session header is the first event, and only that")
-    event = Event(
-        seq, kind, time, data, members.get("surfaceOp"), _sources(members.get("sourceEventSeqs", ()), seq), ignorable
-    )
-    check_surface_op(event.type, event.surface_op)
-    return event
+    sources = _sources(members["sourceEventSeqs"], seq) if "sourceEventSeqs" in members else ()
+    op = members.get("surfaceOp")
+    check_surface_op(kind, op)
+    assert time is not None
+    return Event(seq, kind, time, data, op, sources, ignorable), crc is not None
 
 
 def check_surface_op(kind: str, op: Mapping[str, Any] | None) -> None:
@@ -216,7 +223,7 @@ def check_surface_op(kind: str, op: Mapping[str, Any] | None) -> None:
         if op is not None:
             raise Damaged(f"a {kind} event carries a surfaceOp")
         return
-    if not isinstance(op, Mapping):
+    if not isinstance(op, (dict, Mapping)):
         raise Damaged(f"a {kind} event lacks its surfaceOp")
     if op.get("op") == "append":
         return
@@ -226,6 +233,6 @@ def check_surface_op(kind: str, op: Mapping[str, Any] | None) -> None:
 
 
 def _sources(value: object, seq: int) -> tuple[int, ...]:
-    if not isinstance(value, Sequence) or any(type(item) is not int or not 0 <= item < seq for item in value):
+    if not isinstance(value, list | tuple) or any(type(item) is not int or not 0 <= item < seq for item in value):
         raise Damaged("its sourceEventSeqs do not name earlier events")
     return tuple(value)

@@ -7,10 +7,9 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ds4_lsp.protocol.errors import CorruptSession, InvalidRequest
-from ds4_lsp.session.blobs import Blobs
+from ds4_lsp.session.blobs import Blobs, cited
 from ds4_lsp.session.events import Event, Header
 from ds4_lsp.session.log import EventLog
 from ds4_lsp.session.reader import read_file
@@ -76,8 +75,8 @@ def _cut(source: Path, seq: int | None) -> tuple[int, LogState]:
 
 def _copy_blobs(event: Event, source: Path, target: Path) -> None:
     old, new = Blobs(source / "blobs"), Blobs(target / "blobs")
-    for name in _blobs_of(event):
-        if not isinstance(name, str) or name not in old or name in new:
+    for name in cited(event):
+        if name not in old or name in new:
             continue
         with storing("copy", new.directory):
             make_directory(new.directory)
@@ -86,11 +85,3 @@ def _copy_blobs(event: Event, source: Path, target: Path) -> None:
                 os.link(old.path(name), new.path(name))
             if name not in new:
                 shutil.copy2(old.path(name), new.path(name))
-
-
-def _blobs_of(event: Event) -> list[Any]:
-    """Texts that an event refers to: of an edit, for undo; of what was shown, for the guard."""
-    data = event.data
-    context = [entry for place in data.get("context") or () for entry in place.get("shown") or ()]
-    shown = [entry.get("blob") for entry in [*(data.get("shown") or ()), *context]]
-    return [data.get("beforeBlob"), data.get("afterBlob"), *shown]

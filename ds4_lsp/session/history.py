@@ -20,17 +20,19 @@ Clean = Callable[[str, bool], str]
 _ROLES = {"user": "You", "assistant": "DS4", "tool": "Tool", "compaction": "Compaction", "notice": "Notice"}
 
 
-def entries(events: Iterable[Event], *, clean: Clean, turns: int | None = None) -> list[HistoryEntry]:
+def entries(
+    events: Iterable[Event], *, clean: Clean, thought: Clean | None = None, turns: int | None = None
+) -> list[HistoryEntry]:
     """The entries of the last ``turns`` turns (None: of all). Memory: those entries.
 
-    Beside ``seq``, ``role``, ``text`` they have ``turn`` and ``time``; a reply its ``calls`` and ``stop``, a tool
-    result ``callId``, ``name``, ``ok``, a prompt its ``context``.
+    Beside ``seq``, ``role``, ``text`` they have ``turn`` and ``time``; a reply its ``calls`` and ``stop``, and its
+    ``thinking`` where ``thought`` finds some, a tool result ``callId``, ``name``, ``ok``, a prompt its ``context``.
     """
     kept: deque[HistoryEntry] = deque()
     if turns == 0:
         return []
     order: deque[int] = deque()
-    for entry in stream(events, clean=clean):
+    for entry in stream(events, clean=clean, thought=thought):
         turn = turn_of(entry)
         if turn not in order:
             order.append(turn)
@@ -41,7 +43,7 @@ def entries(events: Iterable[Event], *, clean: Clean, turns: int | None = None) 
     return list(kept)
 
 
-def stream(events: Iterable[Event], *, clean: Clean) -> Iterator[HistoryEntry]:
+def stream(events: Iterable[Event], *, clean: Clean, thought: Clean | None = None) -> Iterator[HistoryEntry]:
     """Every entry in order, one at a time."""
     turn = 0
     for event in events:
@@ -52,8 +54,12 @@ def stream(events: Iterable[Event], *, clean: Clean) -> Iterator[HistoryEntry]:
             yield _entry(event, "notice", str(event.data["error"]), turn)
         elif event.type in _READERS:
             entry = _READERS[event.type](event, turn, clean)
-            if entry is not None:
-                yield entry
+            if entry is None:
+                continue
+            if thought is not None and entry.role == "assistant":
+                thinking = thought(str(event.data.get("text", "")), bool(event.data.get("thinking")))
+                entry = entry.model_copy(update={"thinking": thinking}) if thinking else entry
+            yield entry
 
 
 def turn_of(entry: HistoryEntry) -> int:
@@ -158,10 +164,12 @@ def checkpoint_markdown(events: Iterable[Event], seq: int, *, clean: Clean) -> s
 
 
 def write_export(path: Path, text: str | Iterable[str]) -> None:
-    """Write a document, mode 0600. Raises ``StorageFailed``."""
-    whole = text if isinstance(text, str) else "".join(text)
+    """Write a document, mode 0600: whole, or not at all. Raises ``StorageFailed``, and what an iterable raises.
+
+    Halves of surrogate pairs, which have no UTF-8, become escapes, as JSON has them too."""
+    pieces = (text,) if isinstance(text, str) else text
     with storing("write", path):
-        replace_file(path, whole.encode("utf-8", "surrogatepass"), durable=False)
+        replace_file(path, (piece.encode("utf-8", "backslashreplace") for piece in pieces), durable=False)
 
 
 def fenced(text: str, language: str = "") -> str:

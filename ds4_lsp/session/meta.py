@@ -1,10 +1,18 @@
-"""``meta.json``: what a list of sessions shows, cached beside the log it derives from."""
+"""``meta.json``: what a list of sessions shows, cached beside the log it derives from.
+
+The log is what counts. A cache that is not exactly of the expected shape, or not of the whole log, is as good as none.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ds4_lsp.protocol.commands import SessionInfo
 from ds4_lsp.protocol.errors import CorruptSession, NotFound, StorageFailed
@@ -14,12 +22,21 @@ from ds4_lsp.session.storage import replace_file
 
 META_NAME = "meta.json"
 KV_NAME = "kv"
-_VERSION = 1
+LARGEST = 1 << 20
+"""Bytes above which a cache is not read."""
+UNREADABLE = "(unreadable)"
+
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+Seconds = Annotated[float, Field(ge=0, lt=1e11, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """``tokens``: of the transcript, as last measured. ``size``: bytes of the log. ``problem``: what is wrong."""
+    """``tokens``: of the transcript, as last measured. ``size``: bytes of the log.
+
+    ``problem``: what is wrong; then the rest is as far as it could be read, and ``updated_at`` the time that the file
+    system has of the log.
+    """
 
     session_id: str
     title: str
@@ -48,11 +65,31 @@ class SessionSummary:
         )
 
 
+class _Cache(BaseModel):
+    """The file's content. Strict: what is not of these types was not written by this version."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[1]
+    session_id: str
+    title: str
+    workspace: tuple[str, ...]
+    created_at: Seconds
+    updated_at: Seconds
+    turns: Count
+    tokens: Count
+    compactions: Count
+    size: Count
+
+
+_CACHED = tuple(name for name in _Cache.model_fields if name != "version")
+
+
 def summarise(directory: Path, state: LogState, size: int) -> SessionSummary:
     """The summary of a log's state. ``size``: bytes of the log that ``state`` covers."""
     header = state.header
     return SessionSummary(
-        session_id=header.session_id if header else directory.name,
+        session_id=directory.name,
         title=state.title,
         workspace=header.workspace if header else (),
         created_at=header.created_at if header else 0.0,
@@ -66,13 +103,15 @@ def summarise(directory: Path, state: LogState, size: int) -> SessionSummary:
 
 
 def has_snapshot(directory: Path) -> bool:
-    return any((directory / KV_NAME).glob("*.kv"))
+    with suppress(OSError):
+        return any((directory / KV_NAME).glob("*.kv"))
+    return False
 
 
 def write(directory: Path, summary: SessionSummary) -> None:
     """Raises ``OSError``; readers then rebuild what they need."""
-    members = {"version": _VERSION, **asdict(summary)}
-    replace_file(directory / META_NAME, json.dumps(members).encode(), durable=False)
+    members = {name: getattr(summary, name) for name in _CACHED}
+    replace_file(directory / META_NAME, json.dumps({"version": 1, **members}).encode(), durable=False)
 
 
 def load(directory: Path) -> SessionSummary:
@@ -80,25 +119,42 @@ def load(directory: Path) -> SessionSummary:
     its ``problem`` says what is wrong."""
     try:
         size = (directory / LOG_NAME).stat().st_size
-        cached = _cached(directory)
-        if cached is not None and cached.size == size:
-            return cached
-        state = LogState()
+    except OSError:
+        size = -1
+    known = cached(directory)
+    return known if known is not None and known.size == size else rebuilt(directory)
+
+
+def rebuilt(directory: Path) -> SessionSummary:
+    """The summary as the log has it, whatever the cache says. Never raises, as :func:`load`."""
+    state = LogState()
+    size, written = 0, 0.0
+    try:
+        status = (directory / LOG_NAME).stat()
+        size, written = status.st_size, status.st_mtime
         for event in read_file(directory):
             state.apply(event)
         return summarise(directory, state, size)
     except (OSError, CorruptSession, NotFound, StorageFailed) as error:
-        return SessionSummary(directory.name, "(unreadable)", (), 0.0, 0.0, 0, 0, 0, 0, False, str(error))
+        known = summarise(directory, state, size)
+        return replace(
+            known,
+            title=known.title or UNREADABLE,
+            updated_at=written or known.updated_at,
+            problem=str(error),
+        )
 
 
-def _cached(directory: Path) -> SessionSummary | None:
-    """The cache's content, or None where there is none of this version."""
+def cached(directory: Path) -> SessionSummary | None:
+    """The cache's content, or None where there is none that this version wrote for this session."""
+    path = directory / META_NAME
     try:
-        members = json.loads((directory / META_NAME).read_bytes())
-        if members.pop("version") != _VERSION or members["session_id"] != directory.name:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             return None
-        members["workspace"] = tuple(members["workspace"])
-        members["snapshot"] = has_snapshot(directory)
-        return SessionSummary(**members)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        cache = _Cache.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
         return None
+    if cache.session_id != directory.name:
+        return None
+    return SessionSummary(**{name: getattr(cache, name) for name in _CACHED}, snapshot=has_snapshot(directory))

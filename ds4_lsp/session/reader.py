@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ds4_lsp.protocol.errors import CorruptSession, NotFound
-from ds4_lsp.session.events import Damaged, Event, Header, Newer, decode, has_crc, has_good_crc
+from ds4_lsp.session.events import Damaged, Event, Header, Newer, decode_checked, is_sealed
 from ds4_lsp.session.storage import storing
 
 LOG_NAME = "events.jsonl"
@@ -41,11 +41,11 @@ def read(stream: BinaryIO, name: str) -> Generator[Event, None, Tail]:
         whole = line.endswith(b"\n")
         text = line[:-1] if whole or _ends_in_damage(line) else line
         try:
-            event = decode(text, seq)
+            event, sealed = decode_checked(text, seq)
             if seq == 0:
                 Header.from_event(event)
-                checksums = has_crc(text)
-            elif has_crc(text) != checksums:
+                checksums = sealed
+            elif sealed != checksums:
                 raise Damaged("its checksum is missing")
         except Newer as error:
             raise corrupt(
@@ -68,8 +68,7 @@ def read(stream: BinaryIO, name: str) -> Generator[Event, None, Tail]:
 def _ends_in_damage(line: bytes) -> bool:
     """Whether a last line without LF is whole but for that one byte, which became another. Its checksum says so: what
     a write that was cut short leaves ends before its checksum, or right after it."""
-    head, ending = line[:-1], line[-1:]
-    return ending != b"}" and has_good_crc(head)
+    return is_sealed(line[:-1])
 
 
 def corrupt(name: str, line: int, what: str, good: int) -> CorruptSession:

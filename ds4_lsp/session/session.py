@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ds4_lsp.protocol.errors import InvalidRequest, NotFound
+from ds4_lsp.protocol.errors import InvalidRequest, NotFound, StorageFailed
 from ds4_lsp.session import meta
 from ds4_lsp.session.blobs import Blobs
 from ds4_lsp.session.events import Event, Header
@@ -36,16 +36,20 @@ class Session:
         self.recovered: tuple[Event, ...] = ()
         """What :meth:`open` appended to settle an earlier end."""
         self._lock = lock
+        self._owed: list[tuple[str, dict[str, Any]]] = []
         self._calls = state.last_call
         self._closed = False
 
     @classmethod
-    def open(cls, directory: Path) -> Session:
-        """Lock, read and settle the session in ``directory``.
+    def open(cls, directory: Path, observe: Callable[[Event], None] = lambda _event: None) -> Session:
+        """Lock, read and settle the session in ``directory``. ``observe`` is given every event, in order, so that a log
+        is read once however much is wanted of it.
 
         Raises ``NotFound``, ``SessionLocked``, ``CorruptSession`` (nothing was changed) or ``StorageFailed``.
         """
-        if not (directory / LOG_NAME).exists():
+        with storing("look into", directory):
+            there = (directory / LOG_NAME).exists()
+        if not there:
             # Asked before the lock, which would create the directory of a session that does not exist.
             raise NotFound(f"There is no session in {directory}.", path=str(directory))
         lock = SessionLock(directory)
@@ -53,17 +57,20 @@ class Session:
         try:
             surface, state = Surface(), LogState()
 
-            def observe(event: Event) -> None:
+            def take_in(event: Event) -> None:
                 surface.apply(event)
                 state.apply(event)
+                observe(event)
 
-            log = EventLog.open(directory, observe)
+            log = EventLog.open(directory, take_in)
             session = cls(log, surface, state, lock)
             session.recovered = tuple(
                 session.append(draft.type, draft.data, surface_op=draft.surface_op) for draft in recovery(state)
             )
             if session.recovered:
                 session.sync()
+                for event in session.recovered:
+                    observe(event)
                 _log.warning("session %s had not been closed: appended %d events", session.id, len(session.recovered))
         except BaseException:
             if log is not None:
@@ -103,11 +110,45 @@ class Session:
         Raises ``StorageFailed``, ``CorruptSession`` for a replacement that does not cite what it shadows, or
         ``InvalidRequest`` for a result that no call waits for; in each case nothing has changed.
         """
+        self.settle()
+        return self._append(type, data, surface_op=surface_op, sources=sources, ignorable=ignorable)
+
+    def record(self, type: str, data: Mapping[str, Any]) -> Event | None:
+        """Log what has happened already, and cannot be undone because the disk is full: None where it could not be
+        written now. It is then kept in memory, and written before the next event."""
+        try:
+            return self.append(type, data)
+        except StorageFailed as error:
+            _log.warning("session %s: a %s could not be logged yet: %s", self.id, type, error)
+            self._owed.append((type, dict(data)))
+            return None
+
+    def settle(self) -> None:
+        """Write what could not be written before. Raises ``StorageFailed``: nothing else should begin then."""
+        while self._owed:
+            self._append(*self._owed[0])
+            self._owed.pop(0)
+
+    @property
+    def owed(self) -> list[Event]:
+        """What happened and is not in the log yet, as it will be."""
+        return [Event(self.next_seq + later, type, 0.0, data) for later, (type, data) in enumerate(self._owed)]
+
+    def _append(
+        self,
+        type: str,
+        data: Mapping[str, Any],
+        *,
+        surface_op: Mapping[str, Any] | None = None,
+        sources: Sequence[int] = (),
+        ignorable: bool = False,
+    ) -> Event:
         event = self.log.prepare(type, data, surface_op=surface_op, sources=sources, ignorable=ignorable)
         self.surface.check(event)
-        problem = self.state.problem(event) if type == "tool/result" else None
-        if problem is not None:
-            raise InvalidRequest(f"A call gets exactly one result; this is a {problem}.")
+        if type == "tool/result" and not self.state.awaits(event):
+            raise InvalidRequest(
+                f"A call gets exactly one result, and call {event.data.get('callId')!r} is not waiting for one."
+            )
         self.log.write(event)
         self.surface.apply(event)
         self.state.apply(event)
@@ -162,6 +203,8 @@ class Session:
             return
         self._closed = True
         try:
+            self.log.sync()
+            self.settle()
             self.log.sync()
             self.save_meta()
         finally:

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,29 @@ class Snapshot:
     digest: str
     size: int
     used: float
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a snapshot file itself says that it holds. ``tokens``: their ids."""
+
+    fingerprint: str
+    tokens: Sequence[int]
+
+
+def unusable(directory: Path, inspect: Callable[[Path], Held | str]) -> Iterator[tuple[Path, str]]:
+    """The snapshots in ``directory`` that do not hold what their names say, and why. ``inspect`` reads one, or says
+    why it cannot be read."""
+    for item in _read(directory):
+        held = inspect(item.path)
+        if isinstance(held, str):
+            yield item.path, held
+        elif len(held.tokens) != item.tokens:
+            yield item.path, f"its name says {item.tokens} tokens, and it holds {len(held.tokens)}"
+        elif _digest(held.tokens) != item.digest:
+            yield item.path, "it holds other tokens than its name says"
+        elif _short(held.fingerprint) != item.fingerprint:
+            yield item.path, "it is of another model than its name says"
 
 
 def name_for(fingerprint: str, tokens: Sequence[int]) -> str:

@@ -6,10 +6,7 @@ Memory is bounded by what is open, not by the log's length.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from ds4_lsp.protocol.errors import CorruptSession
 from ds4_lsp.session.events import HEADER, Event, Header
@@ -21,8 +18,10 @@ _CALL_NUMBER = re.compile(r"c(\d+)\Z")
 
 @dataclass
 class OpenTurn:
-    """``queued``: the ``prompt/queued`` event that it came from. ``prompted``: its user message is in the log."""
+    """``queued``: the ``prompt/queued`` event that it came from. ``prompted``: its user message is in the log.
+    ``seq``: of its ``turn/start``."""
 
+    seq: int
     turn: int
     queued: Event | None = None
     prompted: bool = False
@@ -46,17 +45,25 @@ class OpenCompaction:
 
 
 @dataclass
+class OpenJob:
+    """``seq``: of the event that it started with."""
+
+    seq: int
+    command: str
+
+
+@dataclass
 class LogState:
-    """The fold of a log's events. :meth:`apply` takes any order of them; :meth:`problem` says what does not fit. Both
-    raise ``CorruptSession`` for an event whose data has not the shape of its type."""
+    """The fold of a log's events. :meth:`apply` takes any order of them (``rules`` says what does not fit), and raises
+    ``CorruptSession`` for an event whose data has not the shape of its type."""
 
     header: Header | None = None
     turn: OpenTurn | None = None
     calls: dict[str, OpenCall] = field(default_factory=dict)
     """Calls without a result, in order."""
     compaction: OpenCompaction | None = None
-    jobs: dict[int | str, str] = field(default_factory=dict)
-    """Running jobs and their commands."""
+    jobs: dict[int | str, OpenJob] = field(default_factory=dict)
+    """Those that run, by number."""
     queue: dict[int, Event] = field(default_factory=dict)
     """``prompt/queued`` events that no turn has taken, by seq."""
     title: str = ""
@@ -64,6 +71,8 @@ class LogState:
     last_call: int = 0
     turns: int = 0
     tokens: int = 0
+    retokenised: str | None = None
+    """The tokenizer for which replies of others were last tokenised anew."""
     compactions: int = 0
     updated_at: float = 0.0
     events: int = 0
@@ -73,33 +82,9 @@ class LogState:
         """Whether a fork may cut here: every call has its result and no compaction is under way."""
         return not self.calls and self.compaction is None
 
-    def problem(self, event: Event) -> str | None:
-        """Why ``event`` does not follow from what is open, if so."""
-        with _readable(event):
-            return next(self._problems(event), None)
-
-    def _problems(self, event: Event) -> Iterator[str]:
-        data = event.data
-        match event.type:
-            case "tool/result" if _appends(event) and data.get("callId") not in self.calls:
-                yield f"result for call {data.get('callId')!r}, which is not waiting for one"
-            case "turn/start":
-                if self.turn is not None:
-                    yield f"turn {data.get('turn')} starts before turn {self.turn.turn} has ended"
-                if data.get("queued") is not None and data["queued"] not in self.queue:
-                    yield f"turn {data.get('turn')} takes prompt {data['queued']}, which is not queued"
-            case "turn/end" if self.turn is None:
-                yield f"turn {data.get('turn')} ends and had not started"
-            case "compact/start" if self.compaction is not None:
-                yield f"compaction starts before that of event {self.compaction.seq} has ended"
-            case "compact/end" if self.compaction is None:
-                yield "compaction ends and had not started"
-            case "job/ended" if data.get("job") not in self.jobs:
-                yield f"job {data.get('job')!r} ends and had not started"
-            case "assistant/message":
-                for call in data.get("calls") or ():
-                    if call.get("callId") in self.calls or 0 < _number(call.get("callId")) <= self.last_call:
-                        yield f"call id {call.get('callId')!r} was used before"
+    def awaits(self, event: Event) -> bool:
+        """Whether a call waits for this ``tool/result``, or it takes the place of one on the surface."""
+        return not appends(event) or event.data.get("callId") in self.calls
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
@@ -107,8 +92,10 @@ class LogState:
         self.updated_at = event.time
         handler = _HANDLERS.get(event.type)
         if handler is not None:
-            with _readable(event):
+            try:
                 handler(self, event)
+            except GARBLED as error:
+                raise garbled(event, error) from error
 
     def _header(self, event: Event) -> None:
         self.header = Header.from_event(event)
@@ -116,7 +103,7 @@ class LogState:
 
     def _user(self, event: Event) -> None:
         data = event.data
-        if not _appends(event):
+        if not appends(event):
             if self.compaction is not None and self.compaction.seq in event.sources:
                 self.compaction.replaced = True
             return
@@ -129,11 +116,11 @@ class LogState:
         self.tokens += len(event.data.get("tokens") or ())
         for call in event.data.get("calls") or ():
             call_id = str(call.get("callId"))
-            self.last_call = max(self.last_call, _number(call_id))
+            self.last_call = max(self.last_call, call_number(call_id))
             self.calls[call_id] = OpenCall(call_id, str(call.get("name")), _turn(event, self.last_turn))
 
     def _result(self, event: Event) -> None:
-        if _appends(event):
+        if appends(event):
             self.calls.pop(str(event.data.get("callId")), None)
 
     def _started(self, event: Event) -> None:
@@ -143,7 +130,7 @@ class LogState:
 
     def _turn_start(self, event: Event) -> None:
         turn = _turn(event, self.last_turn + 1)
-        self.turn = OpenTurn(turn, self.queue.pop(event.data.get("queued", -1), None))
+        self.turn = OpenTurn(event.seq, turn, self.queue.pop(event.data.get("queued", -1), None))
         self.last_turn = max(self.last_turn, turn)
         self.turns += 1
 
@@ -165,7 +152,7 @@ class LogState:
         self._measure(event)
 
     def _job_started(self, event: Event) -> None:
-        self.jobs[event.data.get("job", -1)] = str(event.data.get("command", ""))
+        self.jobs[event.data.get("job", -1)] = OpenJob(event.seq, str(event.data.get("command", "")))
 
     def _job_ended(self, event: Event) -> None:
         self.jobs.pop(event.data.get("job", -1), None)
@@ -178,6 +165,9 @@ class LogState:
 
     def _titled(self, event: Event) -> None:
         self.title = str(event.data.get("title", ""))
+
+    def _retokenised(self, event: Event) -> None:
+        self.retokenised = str(event.data.get("tokenizer"))
 
 
 _HANDLERS = {
@@ -195,18 +185,19 @@ _HANDLERS = {
     "prompt/queued": LogState._queued,
     "prompt/dropped": LogState._dropped,
     "session/title": LogState._titled,
+    "session/retokenised": LogState._retokenised,
 }
 
 
-@contextmanager
-def _readable(event: Event) -> Iterator[None]:
-    try:
-        yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptSession(
-            f"Event {event.seq}: the data of this {event.type} is garbled ({error}). Nothing was changed.",
-            seq=event.seq,
-        ) from error
+GARBLED = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+"""What comes of reading data that has another shape than its type's."""
+
+
+def garbled(event: Event, error: Exception) -> CorruptSession:
+    """The refusal that one of ``GARBLED`` becomes."""
+    return CorruptSession(
+        f"Event {event.seq}: the data of this {event.type} is garbled ({error}). Nothing was changed.", seq=event.seq
+    )
 
 
 def first_line(text: str) -> str:
@@ -215,20 +206,16 @@ def first_line(text: str) -> str:
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
 
 
-def json_turn(data: dict[str, Any]) -> int | None:
-    turn = data.get("turn")
-    return turn if isinstance(turn, int) else None
-
-
 def _turn(event: Event, default: int) -> int:
-    turn = json_turn(event.data)
-    return default if turn is None else turn
+    turn = event.data.get("turn")
+    return turn if isinstance(turn, int) else default
 
 
-def _appends(event: Event) -> bool:
+def appends(event: Event) -> bool:
+    """Whether an event adds a node to the surface's end, or none, and so takes nobody's place."""
     return event.surface_op is None or event.surface_op["op"] == "append"
 
 
-def _number(call_id: object) -> int:
+def call_number(call_id: object) -> int:
     found = _CALL_NUMBER.match(str(call_id))
     return int(found.group(1)) if found else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -67,13 +67,15 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Put ``data`` in the place of ``path`` (mode 0600): whole, or not at all. Raises ``OSError``."""
+def replace_file(path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
+    """Put ``data`` in the place of ``path`` (mode 0600): whole, or not at all. Raises ``OSError``, and what an iterable
+    ``data`` raises."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         try:
-            write_all(fd, data)
+            for piece in (data,) if isinstance(data, bytes) else data:
+                write_all(fd, piece)
             if durable:
                 os.fsync(fd)
         finally:

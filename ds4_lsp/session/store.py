@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from platformdirs import user_state_path
 
 from ds4_lsp.protocol.errors import Ambiguous, NotFound
 from ds4_lsp.session import meta
-from ds4_lsp.session.events import Header
+from ds4_lsp.session.events import Event, Header
 from ds4_lsp.session.fork import copy_log
 from ds4_lsp.session.lock import SessionLock
 from ds4_lsp.session.log import EventLog
@@ -31,6 +31,12 @@ _GROUP = re.compile(r"[0-9a-f]{16}\Z")
 _SESSION = re.compile(r"[0-9a-f]{16}\Z")
 _NEW, _DELETED = ".new-", ".deleted-"
 _log = logging.getLogger(__name__)
+
+Observe = Callable[[Event], None]
+
+
+def _ignore(_event: Event) -> None:
+    pass
 
 
 def default_base() -> Path:
@@ -63,12 +69,12 @@ class SessionStore:
             shutil.rmtree(draft, ignore_errors=True)
             raise
 
-    def open(self, prefix: str) -> Session:
-        """The session whose id begins with ``prefix``, and no other's does.
+    def open(self, prefix: str, observe: Observe = _ignore) -> Session:
+        """The session whose id begins with ``prefix``, and no other's does. ``observe`` is given all its events.
 
         Raises ``NotFound``, ``Ambiguous``, ``SessionLocked``, ``CorruptSession`` or ``StorageFailed``.
         """
-        return Session.open(self.find(prefix))
+        return Session.open(self.find(prefix), observe)
 
     def find(self, prefix: str) -> Path:
         """The directory of a session, by any unique prefix of its id. Raises ``NotFound`` or ``Ambiguous``."""
@@ -87,8 +93,10 @@ class SessionStore:
 
     def list(self) -> Sequence[SessionSummary]:
         """Every session of the workspace, newest first; a damaged one too, with its ``problem``."""
-        summaries = [meta.load(path) for path in self._directories()]
-        return sorted(summaries, key=lambda item: (item.updated_at, item.session_id), reverse=True)
+        summaries = [(path, meta.load(path)) for path in self._directories()]
+        # One that was deleted meanwhile has a problem, and is none.
+        there = [item for path, item in summaries if item.problem is None or _has_log(path)]
+        return sorted(there, key=lambda item: (item.updated_at, item.session_id), reverse=True)
 
     def latest(self) -> str | None:
         """The id of the session last written to that can be read, if any."""
@@ -111,7 +119,9 @@ class SessionStore:
             lock.release()
         return path.name
 
-    def fork(self, prefix: str, seq: int | None = None, *, title: str | None = None) -> Session:
+    def fork(
+        self, prefix: str, seq: int | None = None, *, title: str | None = None, observe: Observe = _ignore
+    ) -> Session:
         """A new, open session that begins as a copy of another up to event ``seq`` (inclusive; None: as far as its
         calls have results). The other may be open elsewhere; it may be damaged after ``seq``.
 
@@ -123,7 +133,7 @@ class SessionStore:
         draft = self._draft(None)
         try:
             header = copy_log(source, draft, seq, lambda parent, old: self._header(title or old, parent))
-            session = self._publish(draft, header)
+            session = self._publish(draft, header, observe)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
@@ -157,16 +167,16 @@ class SessionStore:
             path.mkdir(mode=0o700)
         return path
 
-    def _publish(self, draft: Path, header: Header) -> Session:
+    def _publish(self, draft: Path, header: Header, observe: Observe = _ignore) -> Session:
         """Give a complete draft its name: a session is there as a whole or not at all."""
         path = self.directory / header.session_id
         with storing("create", path):
             draft.rename(path)
             sync_directory(self.directory)
-        return Session.open(path)
+        return Session.open(path, observe)
 
     def _directories(self) -> Sequence[Path]:
-        return [path for path in self._entries() if _SESSION.match(path.name) and (path / LOG_NAME).exists()]
+        return [path for path in self._entries() if _SESSION.match(path.name) and _has_log(path)]
 
     def _entries(self) -> Sequence[Path]:
         try:
@@ -186,11 +196,28 @@ def every_store(base: Path | None) -> Iterator[SessionStore]:
         groups = sorted(path for path in root.iterdir() if _GROUP.match(path.name) and path.is_dir())
     for group in groups:
         try:
-            workspace = json.loads((group / WORKSPACE_NAME).read_bytes())["workspace"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            store = SessionStore(root, _workspace_of(group))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             _log.warning("%s does not name its workspace: %s", group, error)
-            workspace = []
-        store = SessionStore(root, [Path(item) for item in workspace])
+            store = SessionStore(root, [])
         # The folders may since have become links to elsewhere; the sessions stay where they are.
         store.directory = group
         yield store
+
+
+def _workspace_of(group: Path) -> list[Path]:
+    named = json.loads((group / WORKSPACE_NAME).read_bytes())["workspace"]
+    if not isinstance(named, list):
+        raise TypeError(f"{named!r} is no list of folders")
+    return [Path(item) for item in named]
+
+
+def _has_log(directory: Path) -> bool:
+    """Whether a session is there. One that cannot be looked into is: what it lacks is its ``problem``."""
+    try:
+        (directory / LOG_NAME).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True

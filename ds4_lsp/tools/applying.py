@@ -10,7 +10,7 @@ from ds4_lsp.edits import context
 from ds4_lsp.edits.guard import OldText, Refusal, Target, resolve
 from ds4_lsp.edits.pages import excerpt
 from ds4_lsp.edits.plan import plan
-from ds4_lsp.edits.text import file_tag, lines
+from ds4_lsp.edits.text import LineIndex, file_tag
 from ds4_lsp.edits.uris import from_path
 from ds4_lsp.edits.views import FileViews, Ranges, Splice
 from ds4_lsp.ports import FileEdit
@@ -81,7 +81,8 @@ async def apply_guarded(
     """Apply one edit or change nothing. ``on_edit`` hears of it as soon as it is in the file.
 
     ``views``: those of the author, by default the session's. Errors: ``StaleFileTag``, ``Ambiguous``, ``NotFound``,
-    ``InvalidRequest`` (refused); ``NotApplied`` (the editor did not do it); ``Denied`` (the user rejected the preview).
+    ``InvalidRequest`` (refused); ``NotApplied`` (the editor did not do it); ``Denied`` (the user rejected the preview);
+    ``StorageFailed`` (there is no room to keep what undo needs).
     """
     views = files.views if views is None else views
     async with files.lock(request.path):
@@ -148,9 +149,9 @@ async def _change(files: Files, request: EditRequest, target: Target, call: Call
 
 def _done(edit: FileEdit, call: Call, name: str, replaced: tuple[int, int], least: int) -> EditDone:
     """``least``: how many lines the new text is in at least, 1 for a piece of a line."""
-    rows = lines(edit.after)
+    rows = LineIndex(edit.after)
     total = len(rows)
-    shift = total - len(lines(edit.before))
+    shift = total - len(LineIndex(edit.before))
     start = replaced[0]
     end = min(max(replaced[1] + shift, start + least - 1), total)
     around, shown = excerpt(rows, context.around(start, end, total))
@@ -174,6 +175,7 @@ async def _load(files: Files, request: EditRequest, views: FileViews) -> Loaded:
 async def _send(files: Files, done: EditDone) -> EditDone:
     """Have the editor apply it, and look whether it did."""
     edit, name = done.edit, done.name
+    files.before_edit(edit)
     applied = await files.editor.apply(edit)
     if applied.rejected:
         raise Denied(f"{name} was not changed: the user rejected this edit in the preview. Ask what they want instead.")

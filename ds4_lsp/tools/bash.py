@@ -91,7 +91,7 @@ class BashStatus(Tool[StatusArguments]):
         """Errors: ``NotFound``."""
         job = self._jobs.get(arguments.job)
         await _watch(self._jobs, job, arguments.refresh_sec, call)
-        return await _result(self._jobs, job, ok=job.state != "lost")
+        return await _result(self._jobs, job, ok=job.state not in ("lost", "elsewhere"))
 
 
 class BashStop(Tool[StopArguments]):
@@ -158,6 +158,8 @@ def _state(job: Job) -> str:
             )
         case "lost":
             return f"job {job.number} was lost: nothing is known of how it ended ({_name(job)}). Check what it did."
+        case "elsewhere":
+            return f"job {job.number} belongs to the session that this one is a copy of, not to it ({_name(job)})."
 
 
 def _background(job: Job) -> str:

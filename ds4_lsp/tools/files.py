@@ -14,7 +14,7 @@ from ds4_lsp.edits import disk
 from ds4_lsp.edits.text import file_tag
 from ds4_lsp.edits.uris import from_path
 from ds4_lsp.edits.views import FileViews, Ranges
-from ds4_lsp.ports import Editor, OpenDocument
+from ds4_lsp.ports import Editor, FileEdit, OpenDocument
 from ds4_lsp.protocol.settings import Settings
 from ds4_lsp.tools.base import Call, Shown, ToolResult
 from ds4_lsp.tools.workspace import Workspace
@@ -47,7 +47,8 @@ Continue = Callable[[int, Call], Awaitable[ToolResult]]
 class Files:
     """What the file tools of one session share.
 
-    ``more``: how the last ``read`` or ``search`` goes on, None when it was complete.
+    ``more``: how the last ``read`` or ``search`` goes on, None when it was complete. ``before_edit`` hears of an edit
+    before anything is changed; what it raises is why nothing is.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Files:
         self.views = views
         self.settings = settings
         self.more: Continue | None = None
+        self.before_edit: Callable[[FileEdit], object] = lambda _edit: None
 
     async def load(self, path: Path) -> Loaded:
         """The text at a real path. ``NotFound``; ``InvalidRequest``: a directory, a device, binary, too large."""

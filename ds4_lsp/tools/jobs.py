@@ -4,8 +4,9 @@ Each runs under a supervisor process of its own (``supervisor.py``), which kills
 when the server is gone, however that happened. Everything here runs on one event loop.
 
 A job is ``running`` until its command has ended: then ``exited``, or ``killed`` or ``timeout`` when it was ended from
-here, or ``lost`` when nobody could see how it ended. Processes that a command leaves in the background go on: they
-are counted in ``leftovers``, ended by :meth:`Jobs.stop`, and die with the server like every other.
+here, or ``lost`` when nobody could see how it ended. In a fork, what its original had running is ``elsewhere``.
+Processes that a command leaves in the background go on: they are counted in ``leftovers``, ended by :meth:`Jobs.stop`,
+and die with the server like every other.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Literal
 from ds4_lsp.protocol.commands import JobInfo
 from ds4_lsp.tools.supervisor_link import Link
 
-State = Literal["running", "exited", "killed", "timeout", "lost"]
+State = Literal["running", "exited", "killed", "timeout", "lost", "elsewhere"]
 
 
 @dataclass(eq=False)

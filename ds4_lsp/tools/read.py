@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from ds4_lsp.edits.pages import header, page
-from ds4_lsp.edits.text import lines
+from ds4_lsp.edits.text import LineIndex
 from ds4_lsp.protocol.errors import InvalidRequest
 from ds4_lsp.tools.base import Call, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Continue, Files, Loaded
@@ -40,7 +40,7 @@ class Read(Tool[ReadArguments]):
     async def _page(self, path: Path, start: int, count: int | None, raw: bool, tag: str | None) -> ToolResult:
         """``tag``: that of the page before, when this one goes on from it."""
         loaded = await self._files.load(path)
-        rows = lines(loaded.text)
+        rows = LineIndex(loaded.text)
         if start > max(1, len(rows)):
             raise InvalidRequest(f"{loaded.name} has {len(rows)} lines: start_line={start} is beyond its end.")
         part = page(rows, start, count, raw=raw)

@@ -7,15 +7,19 @@ followed before anything is compared.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ds4_lsp.edits.uris import to_path
+from ds4_lsp.edits.uris import from_path, to_path
 from ds4_lsp.ports import Editor
 from ds4_lsp.protocol.errors import InvalidRequest, OutsideWorkspace
 from ds4_lsp.protocol.settings import Settings
 from ds4_lsp.tools.base import Call
 from ds4_lsp.tools.permissions import Gate
+
+_OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|untitled:")
+_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
 class Workspace:
@@ -53,15 +57,22 @@ class Workspace:
             raise OutsideWorkspace(
                 f"{name}: no workspace folder is open, so relative paths mean nothing. Tell the user."
             )
-        found = (root / path for root in roots if os.path.lexists(root / path))
-        return _real(next(found, roots[0] / path))
+        found = next((root / path for root in roots if os.path.lexists(root / path)), None)
+        if found is None and os.name != "nt" and _WINDOWS.match(str(path)):
+            raise InvalidRequest(f"{name} is a path of Windows, which this machine is not: give one like src/x.py.")
+        return _real(found or roots[0] / path)
 
     def contains(self, path: Path) -> bool:
         """Whether a real path is a workspace folder or in one."""
         return any(path.is_relative_to(root) for root in self._editor.roots)
 
     def display(self, path: Path) -> str:
-        """The shortest name that :meth:`locate` takes for that real path: relative where that is certain."""
+        """The shortest name that :meth:`locate` takes for that real path: relative where that is certain.
+
+        A URI where the path is not valid UTF-8, so that any client can be sent it.
+        """
+        if not _is_text(str(path)):
+            return from_path(path)
         for root in self.roots:
             if path.is_relative_to(root):
                 name = path.relative_to(root).as_posix()
@@ -73,7 +84,7 @@ class Workspace:
     async def _leave(self, path: Path, name: str, call: Call) -> None:
         if self._settings().permissions.outside_workspace == "deny":
             folders = ", ".join(map(str, self.roots)) or "none is open"
-            where = "" if name == str(path) else f" (really {path})"
+            where = "" if name == str(path) else f" (really {self.display(path)})"
             raise OutsideWorkspace(
                 f"{name}{where} is outside the workspace folders ({folders}), where nothing may be read or changed. "
                 "Use a path inside, or tell the user what you need from there.",
@@ -83,15 +94,31 @@ class Workspace:
 
 
 def _spelled(name: str) -> Path:
+    """The path that a path or a ``file`` URI spells. ``InvalidRequest``: no local file has that name."""
     text = name.strip()
     if not text or "\0" in text:
         raise InvalidRequest("The path is empty or contains NUL: give a workspace-relative path.")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        shown = text.encode("ascii", "backslashreplace").decode()
+        raise InvalidRequest(f"{shown} contains half of a surrogate pair, which no path can.") from None
     if text[:5].lower() == "file:":
         path = to_path(text)
         if path is None:
-            raise InvalidRequest(f"{text} names another machine: only local files can be used.")
+            raise InvalidRequest(f"{text} names another machine or contains NUL: only local files can be used.")
         return path
+    if _OTHER_SCHEME.match(text):
+        raise InvalidRequest(f"{text} is no file: only paths and file: URIs can be used.")
     return Path(text).expanduser() if text.startswith("~/") else Path(text)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _real(path: Path) -> Path:

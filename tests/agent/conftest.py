@@ -7,7 +7,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from ds4_lsp.ports import (
     FileEdit,
     Generated,
     GenerateRequest,
+    ModelInfo,
     OnProgress,
     OnTokens,
     OpenDocument,
@@ -68,10 +69,22 @@ class RecordingEngine(EngineClient):
         self.streamed: list[tuple[list[int], str]] = []
         """Tokens and text of every reply of the prompt, as they came."""
         self.continuation: Continuation | None = None
+        self.asked: list[tuple[GenerateRequest, Generated | None]] = []
+        """Every reply that was asked for, and what came of it: None where that raised."""
+        self.synced: list[tuple[int, Synced]] = []
+        """Every other evaluation, with the number of tokens that the KV was to hold."""
+        self.claimed: int | None = None
+        """A context size that the engine does not have, for when its numbers are wrong."""
+
+    @property
+    def info(self) -> ModelInfo | None:
+        info = super().info
+        return info if info is None or self.claimed is None else replace(info, context_size=self.claimed)
 
     async def sync(self, tokens: Sequence[int], *, on_progress: OnProgress, cancel: Cancel) -> Synced:
         synced = await super().sync(tokens, on_progress=self._watched(on_progress), cancel=cancel)
         self._note(tokens, synced)
+        self.synced.append((len(tokens), synced))
         return synced
 
     async def generate(
@@ -88,9 +101,11 @@ class RecordingEngine(EngineClient):
             self._pass("decode", len(ids))
             on_tokens(more, text)
 
+        self.asked.append((request, None))
         generated = await super().generate(
             request, on_progress=self._watched(on_progress), on_tokens=heard, cancel=cancel
         )
+        self.asked[-1] = (request, generated)
         self._note(request.tokens, generated.prefill)
         self.continuation = Continuation(request, tuple(self.runs), generated)
         held = self.kv
@@ -184,6 +199,8 @@ class Stage:
     root: Path
     model: Path
     batch: int
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Settings by section, over the usual ones."""
     engine: RecordingEngine = field(default_factory=RecordingEngine)
     listener: Recorder = field(default_factory=Recorder)
     agent: Agent = field(init=False)
@@ -196,20 +213,21 @@ class Stage:
         await self.agent.start()
 
     def _settings(self, max_tokens: int) -> Settings:
+        usual: dict[str, dict[str, Any]] = {
+            "model": {
+                "path": str(self.model),
+                "contextSize": 4096,
+                "threads": 2,
+                "batchSize": self.batch,
+                "preload": False,
+            },
+            "sampling": {"temperature": 0.0, "maxTokens": max_tokens},
+            "compaction": {"auto": False},
+            "permissions": {"bash": "allow"},
+            "sessions": {"directory": str(self.root / "sessions"), "snapshots": False},
+        }
         return Settings.model_validate(
-            {
-                "model": {
-                    "path": str(self.model),
-                    "contextSize": 4096,
-                    "threads": 2,
-                    "batchSize": self.batch,
-                    "preload": False,
-                },
-                "sampling": {"temperature": 0.0, "maxTokens": max_tokens},
-                "compaction": {"auto": False},
-                "permissions": {"bash": "allow"},
-                "sessions": {"directory": str(self.root / "sessions"), "snapshots": False},
-            }
+            {name: usual.get(name, {}) | self.changes.get(name, {}) for name in {**usual, **self.changes}}
         )
 
     @property
@@ -220,6 +238,8 @@ class Stage:
     def new_session(self) -> None:
         self.agent.sessions.create(None)
         self.listener.heard.clear()
+        self.engine.asked.clear()
+        self.engine.synced.clear()
 
     def events(self, type: str | None = None) -> list[Event]:
         return [event for event in self.runtime.session.events() if type in (None, event.type)]
@@ -227,11 +247,17 @@ class Stage:
     def limit(self, max_tokens: int) -> None:
         self.agent.update_settings(self._settings(max_tokens), context_is_default=False)
 
-    def script(self, *replies: str, delay: float = 0.0) -> None:
-        """Replies to come, in place of those that were left. ``delay``: seconds per token."""
+    def set(self, **changes: dict[str, Any]) -> None:
+        """Settings in force from now on, by section."""
+        self.changes = self.changes | {name: self.changes.get(name, {}) | some for name, some in changes.items()}
+        self.limit(50000)
+
+    def script(self, *replies: str, delay: float = 0.0, summaries: Sequence[str] = ()) -> None:
+        """Replies and summaries to come, in place of those that were left. ``delay``: seconds per token."""
         self._scripts += 1
         path = self.root / f"script-{self._scripts}.jsonl"
-        lines = [{"purpose": "turn", "text": reply, "delay_ms": delay * 1000} for reply in replies]
+        texts = [("turn", reply) for reply in replies] + [("summary", summary) for summary in summaries]
+        lines = [{"purpose": purpose, "text": text, "delay_ms": delay * 1000} for purpose, text in texts]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         self.agent.services.script = Script(path)
 
@@ -345,6 +371,33 @@ async def stage(stages: Any, tiny_model: Path) -> Stage:
     made.limit(50000)
     made.new_session()
     return made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def large_stages(
+    tiny: ModuleType, small_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
+    """Stages that compact by themselves, on a tiny model with a context of that many tokens; one for each size and
+    name, in a new session whenever asked for. ``changes``: settings by section, over the usual ones."""
+    model = tiny.llama(tmp_path_factory.mktemp("tiny") / "large.gguf", small_model, trained=32768)
+    made: dict[tuple[int, str], Stage] = {}
+
+    async def stage(context: int, name: str = "", **changes: dict[str, Any]) -> Stage:
+        usual = {"compaction": {"auto": True, "minFreeTokens": 0}, "model": {"contextSize": context}}
+        wanted = {part: usual.get(part, {}) | changes.get(part, {}) for part in {**usual, **changes}}
+        one = made.get((context, name))
+        if one is None:
+            one = made[context, name] = Stage(tmp_path_factory.mktemp("stage"), model, 256, wanted)
+            await one.start()
+        one.changes = {}
+        one.set(**wanted)
+        one.script()
+        one.new_session()
+        return one
+
+    yield stage
+    for one in made.values():
+        await one.agent.shutdown()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -4,12 +4,14 @@ import argparse
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ds4_lsp.cli import sessions
-from ds4_lsp.session.events import APPEND
+from ds4_lsp.session.events import APPEND, encode
+from ds4_lsp.session.reader import read_file
 from ds4_lsp.session.storage import replace_file
 from ds4_lsp.session.store import SessionStore
 
@@ -37,9 +39,17 @@ def _say(store: SessionStore, text: str, *, reply: str = "answer") -> str:
 
 
 def _age(store: SessionStore, identity: str) -> None:
-    """Make the cache say that the session was last used long ago."""
+    """Make log and cache say that the session was last used long ago."""
+    directory = store.directory / identity
+    path = directory / "events.jsonl"
+    aged = b"".join(encode(replace(event, time=OLD)) for event in read_file(directory))
+    path.write_bytes(aged)
+    _cache(store, identity, updated_at=OLD, size=len(aged))
+
+
+def _cache(store: SessionStore, identity: str, **members: object) -> None:
     path = store.directory / identity / "meta.json"
-    replace_file(path, json.dumps({**json.loads(path.read_text()), "updated_at": OLD}).encode())
+    replace_file(path, json.dumps({**json.loads(path.read_text()), **members}).encode())
 
 
 def _run(store: SessionStore, *arguments: str) -> int:
@@ -51,6 +61,7 @@ def _run(store: SessionStore, *arguments: str) -> int:
 def test_list_names_the_sessions_of_every_workspace(
     store: SessionStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    store.base.mkdir()
     assert _run(store, "list") == 0
     assert capsys.readouterr().out == "No sessions.\n"
     first = _say(store, "fix \x1b[31mit")
@@ -111,7 +122,7 @@ def test_verify_says_what_it_would_repair_and_fails_for_a_broken_session(
     assert f"{identity}: ok, 6 events" in capsys.readouterr().out
     log.write_bytes(good + b'{"seq":6')
     assert _run(store, "verify", identity) == 0
-    assert "opening it would cut 8 bytes of a torn last line" in capsys.readouterr().out
+    assert "using it would cut 8 bytes of a torn last line" in capsys.readouterr().out
     assert log.read_bytes() == good + b'{"seq":6'
     log.write_bytes(good.replace(b"content", b"kontent"))
     assert _run(store, "verify", identity) == 1
@@ -133,6 +144,30 @@ def test_prune_deletes_only_after_a_yes(
     assert ("Nothing was deleted." in capsys.readouterr().out) == kept
     left = {item.session_id for item in store.list()}
     assert left == ({old, new} if kept else {new})
+
+
+def test_prune_goes_by_the_logs_dates_whatever_the_cache_says(store: SessionStore) -> None:
+    new, old, unreadable = _say(store, "new"), _say(store, "old"), _say(store, "unreadable")
+    _age(store, old)
+    _age(store, unreadable)
+    _cache(store, new, updated_at=OLD)
+    _cache(store, old, updated_at="long ago")
+    (store.directory / unreadable / "meta.json").write_bytes(b"[" * 10_000)
+    assert _run(store, "prune", "--older-than", "30", "--yes") == 0
+    assert [item.session_id for item in store.list()] == [new]
+
+
+def test_prune_never_calls_a_damaged_session_old(store: SessionStore) -> None:
+    identity = _say(store, "x")
+    _age(store, identity)
+    path = store.directory / identity / "events.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"content", b"kontent"))
+    os.utime(path, (OLD, OLD))
+    (store.directory / identity / "meta.json").unlink()
+    assert _run(store, "prune", "--older-than", "1", "--yes") == 0
+    assert len(store.list()) == 1
+    assert _run(store, "prune", "--larger-than", "0.0001", "--yes") == 0
+    assert store.list() == []
 
 
 def test_prune_by_size_counts_all_that_is_beside_the_log(store: SessionStore) -> None:
@@ -158,6 +193,7 @@ def test_prune_keeps_a_session_that_is_open(store: SessionStore, capsys: pytest.
 
 
 def test_prune_wants_to_know_what(store: SessionStore, capsys: pytest.CaptureFixture[str]) -> None:
+    store.base.mkdir()
     assert _run(store, "prune") == 2
     assert "--older-than" in capsys.readouterr().err
     assert _run(store, "prune", "--older-than", "1") == 0

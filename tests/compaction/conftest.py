@@ -71,6 +71,10 @@ class LogHost:
     def revision(self) -> int:
         return self.tree.revision
 
+    @property
+    def next_seq(self) -> int:
+        return self.log.next_seq
+
     def surface(self) -> Sequence[Item]:
         return [self._item(position, event) for position, event in enumerate(self.tree.events)]
 

@@ -33,15 +33,33 @@ def test_the_tasks_are_the_first_request_and_the_newest_that_is_not_in_the_tail(
     assert texts({1, 2, 3, 4}) == []
 
 
-@settings(deadline=None, max_examples=60)
-@given(prompts=st.lists(st.text(max_size=300), min_size=1, max_size=4), cap=st.integers(40, 400))
-async def test_a_task_is_verbatim_or_says_where_the_whole_is(prompts: list[str], cap: int) -> None:
-    part = await checkpoint.task_part(checkpoint.tasks(facts(*prompts), set()), cap, _count)
-    for prompt in (facts(*prompts).prompts[0], facts(*prompts).prompts[-1]):
-        if await _count(prompt.text) <= cap:
-            assert prompt.text in part
+@settings(deadline=None, max_examples=100)
+@given(
+    prompts=st.lists(st.text(max_size=300) | st.integers(1, 3000).map("please ".__mul__), min_size=1, max_size=4),
+    places=st.lists(st.text(max_size=200), max_size=3),
+    cap=st.integers(40, 400),
+)
+async def test_a_task_with_its_title_is_within_the_cap_and_verbatim_or_says_where_the_whole_is(
+    prompts: list[str], places: list[str], cap: int
+) -> None:
+    fold = Facts()
+    fold.prompts = [Prompt(seq, text, tuple(places)) for seq, text in enumerate(prompts, 1)]
+    for title, prompt in checkpoint.tasks(fold, set()):
+        part = await checkpoint.task_part([(title, prompt)], cap, _count)
+        assert await _count(part) <= cap
+        bare = f"# {title}, word for word (event {prompt.seq})\n"
+        if await _count(bare + prompt.text) <= cap:
+            assert part.endswith(f"\n{prompt.text}")
         else:
             assert f"the whole is event {prompt.seq}" in part
+
+
+async def test_the_places_of_a_task_give_way_to_its_words() -> None:
+    prompt = Prompt(1, "please " * 50, ("file:///a/rather/long/name.py:1-20",))
+    roomy = await checkpoint.task_part([("Title", prompt)], 400, _count)
+    assert roomy.splitlines()[0] == "# Title, word for word (event 1, about file:///a/rather/long/name.py:1-20)"
+    tight = await checkpoint.task_part([("Title", prompt)], 115, _count)
+    assert tight == f"# Title, word for word (event 1)\n{prompt.text}"
 
 
 async def _count(text: str) -> int:
@@ -89,7 +107,7 @@ async def test_a_checkpoint_is_under_its_cap_and_smaller_than_what_it_shadows(
 ) -> None:
     fold = facts(*("please " * words for words in prompts))
     for number in range(files):
-        fold._file(f"src/module_{number}.py", number + 10).edits = 1
+        fold._file({"path": f"src/module_{number}.py"}, number + 10).edits = 1
     got = limits(CompactionSettings(), context)
     draft = await checkpoint.draft(fold, set(), got, shadowed=shadowed, frame_tokens=6, count=_count)
     if draft is None:

@@ -1,4 +1,6 @@
-"""Every fault at every step of the transaction. The table of outcomes in docs/compaction.md is what this test makes."""
+"""Every fault at every step of the transaction, on a real log and a played engine.
+
+The same on the real engine, and the table in docs/compaction.md: tests/agent/test_compaction_faults.py."""
 
 from __future__ import annotations
 
@@ -18,7 +20,6 @@ from ds4_lsp.session.session import Session
 from ds4_lsp.session.surface import Surface
 
 HERE = Path(__file__).parent
-DOCUMENT = HERE.parents[1] / "docs" / "compaction.md"
 
 STEPS = (
     "append compact/start",
@@ -209,14 +210,3 @@ async def _reopen(directory: Path, step: int, host_class: type[Any]) -> None:
         await check_aftermath(host, everything, want)
     finally:
         session.close()
-
-
-def table() -> str:
-    rows = ["| fault, just before | " + " | ".join(FAULTS) + " |", "|---" * (len(FAULTS) + 1) + "|"]
-    for step, name in enumerate(STEPS):
-        rows.append(f"| {step + 1}. {name} | " + " | ".join(expected(fault, step) for fault in FAULTS) + " |")
-    return "\n".join(rows)
-
-
-def test_the_documented_table_is_the_one_that_these_tests_check() -> None:
-    assert table() in DOCUMENT.read_text("utf-8"), f"put this into {DOCUMENT.name}:\n{table()}"

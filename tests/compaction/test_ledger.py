@@ -120,3 +120,25 @@ def test_ranges_cover_exactly_the_lines_read(spans: list[tuple[int, int]]) -> No
     pairs = [pair.split("-") for pair in shown.split(", ") if pair]
     assert {line for a, b in pairs for line in range(int(a), int(b) + 1)} == wanted
     assert len(pairs) == len({line for line in wanted if line - 1 not in wanted})
+
+
+def test_one_file_is_one_entry_however_the_log_names_it() -> None:
+    shown = [{"uri": "file:///w/src/a.py", "path": "src/a.py", "fileTag": "t1", "ranges": [[1, 9]]}]
+    fold = facts(
+        ("tool/result", {"callId": "c1", "name": "read", "ok": True, "text": "…", "shown": shown}),
+        ("edit/applied", {"path": "/w/src/a.py", "uri": "file:///w/src/%61.py", "afterTag": "t2", "saved": True}),
+    )
+    assert lines(fold) == ["src/a.py: read 1-9; edited; file_tag=t2"]
+
+
+def test_what_the_user_pointed_at_was_read() -> None:
+    shown = [{"uri": "file:///a.py", "path": "a.py", "fileTag": "t", "ranges": [[3, 7]]}]
+    context = [{"uri": "file:///a.py", "text": "…", "shown": shown}]
+    fold = facts(("user/message", {"kind": "prompt", "text": "explain", "context": context}))
+    assert lines(fold) == ["a.py: read 3-7; file_tag=t"]
+
+
+def test_a_file_whose_creation_was_undone_is_not_called_edited() -> None:
+    fold = facts(edit("b.py", "n", created=True), edit("b.py", "", undoes=1))
+    assert lines(fold) == ["b.py: removed again"]
+    assert [entry.short for entry in fold.entries()] == ["b.py removed again"]

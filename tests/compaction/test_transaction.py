@@ -275,6 +275,77 @@ async def test_an_engine_that_is_full_before_the_count_says_so_is_asked_in_parts
     assert [request.live for request in host.requests][:2] == [True, False]
 
 
+@pytest.mark.parametrize("real", [3600, 2500])
+async def test_parts_shrink_to_what_the_engine_really_has_room_for(make_host: MakeHost, real: int) -> None:
+    host = make_host()
+    talk(host, 6, 330)
+    refused = 0
+
+    def full(step: str) -> None:
+        nonlocal refused
+        if step != "summarise":
+            return
+        request = host.requests[-1]
+        size = host.prefix_tokens + sum(item.tokens for item in host.surface()[request.start : request.stop])
+        if size + request.max_tokens > real:
+            refused += 1
+            raise ContextTooSmall("no KV slot is left", needed=size, size=host.context)
+
+    host.before_step = full
+    assert isinstance(await compact(host, "overflow", cancel=Cancel()), Compacted)
+    assert 1 <= refused < 8
+
+
+async def test_an_engine_without_any_room_ends_in_a_clear_refusal(make_host: MakeHost) -> None:
+    host = make_host()
+    talk(host)
+
+    def full(step: str) -> None:
+        if step == "summarise":
+            raise ContextTooSmall("no KV slot is left")
+
+    host.before_step = full
+    failed = await compact(host, "overflow", cancel=Cancel())
+    assert isinstance(failed, Failed)
+    assert "contextSize" in failed.reason
+    assert host.types() == ["compact/start", "compact/end"]
+
+
+async def test_what_is_logged_while_the_summary_is_written_is_in_the_ledger(make_host: MakeHost) -> None:
+    host = make_host()
+    host.write("job/started", {"turn": 1, "job": 1, "pid": 9, "command": "make", "callId": "c0"})
+    talk(host)
+
+    def ends(step: str) -> None:
+        if step == "summarise":
+            host.write("job/ended", {"turn": 1, "job": 1, "state": "exited", "exitStatus": 2})
+
+    host.before_step = ends
+    assert isinstance(await compact(host, "soft", cancel=Cancel()), Compacted)
+    assert "`make`: exit status 2" in host.tree[0].data["parts"]["ledger"]
+    assert "running" not in host.tree[0].data["parts"]["ledger"]
+
+
+async def test_what_is_logged_between_the_last_fold_and_the_commit_is_in_the_ledger(make_host: MakeHost) -> None:
+    host = make_host()
+    host.write("job/started", {"turn": 1, "job": 1, "pid": 9, "command": "make", "callId": "c0"})
+    talk(host)
+    count, counted = host.count, 0
+
+    async def and_a_job_ends(text: str) -> int:
+        nonlocal counted
+        # The checkpoint as a whole is the last thing that is counted.
+        if "job 1 is running" in text and "# Summary\n#" in text and not counted:
+            counted += 1
+            host.write("job/ended", {"turn": 1, "job": 1, "state": "exited", "exitStatus": 2})
+        return await count(text)
+
+    host.count = and_a_job_ends
+    assert isinstance(await compact(host, "soft", cancel=Cancel()), Compacted)
+    assert counted == 1
+    assert "`make`: exit status 2" in host.tree[0].data["parts"]["ledger"]
+
+
 async def test_a_system_prompt_that_nearly_fills_the_context_ends_in_a_clear_refusal(make_host: MakeHost) -> None:
     host = make_host()
     talk(host)
@@ -423,6 +494,9 @@ async def test_any_conversation_keeps_the_task_the_pairs_the_tail_and_the_caps(
                     assert f"event {prompt.seq}" in node.data["text"]
             assert done.result.checkpoint_token_count <= context // 4
             assert host.bottom < bottom
+            written = list(host.events())
+            assert isinstance(await compact(host, trigger, cancel=Cancel()), Nothing)
+            assert list(host.events()) == written, "a second one of an unchanged surface writes nothing"
     finally:
         host.log.close()
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,3 +90,19 @@ def test_a_pass_that_frees_too_little_holds_soft_back_until_the_surface_has_grow
     else:
         assert not backoff.allows(left + got.step - 1)
         assert backoff.allows(left + got.step)
+
+
+def test_the_documented_limits_are_the_real_ones() -> None:
+    sizes = (4096, 12000, 32768, 131072)
+    rows = [
+        "| context | `soft` from | a result leaves | a reply leaves | tail | checkpoint | of it each request, and the "
+        "ledger | summary |",
+        "|---" * 8 + "|",
+    ]
+    for size in sizes:
+        got = limits(size)
+        numbers = (got.soft_at, got.answer_room, got.reserve, got.tail, got.checkpoint, got.part, got.summary)
+        rows.append(f"| {size} | " + " | ".join(map(str, numbers)) + " |")
+    table = "\n".join(rows)
+    document = Path(__file__).parents[2] / "docs" / "compaction.md"
+    assert table in document.read_text("utf-8"), f"put this into {document.name}:\n{table}"

@@ -200,3 +200,22 @@ async def test_interrupt_stops_a_prompt_that_waits_for_the_model(rig: Rig) -> No
     assert await client.run("ds4.interrupt", {}) == {"interrupted": True}
     assert (await asyncio.wait_for(answer, LONG))["stopReason"] == "cancelled"
     assert (await prompt(client, "second"))["stopReason"] == "end"
+
+
+async def test_interrupt_stops_a_compaction_that_waits_for_the_model_or_for_another_one(tiny: Rig) -> None:
+    summary = {"purpose": "summary", "text": "and so on " * 200, "delay_ms": 200}
+    client = await tiny.start(script=tiny.script("Noted.", summary), settings={"model": {"preload": False}})
+    cancelled = {"compacted": False, "reason": "cancelled"}
+    await client.run("ds4.newSession")
+    _, answer = client.send_command("ds4.compact", {})
+    assert await client.run("ds4.interrupt", {}) == {"interrupted": True}
+    assert (await asyncio.wait_for(answer, LONG)).items() >= cancelled.items()
+    first = (await prompt(client, "keep these words: " + "alpha beta gamma " * 200))["sessionId"]
+    _, answer = client.send_command("ds4.compact", {})
+    await client.wait(lambda: client.events("compaction.delta"), LONG)
+    other = (await client.run("ds4.newSession"))["sessionId"]
+    _, waits = client.send_command("ds4.compact", {"sessionId": other})
+    assert await client.run("ds4.interrupt", {"sessionId": other}) == {"interrupted": True}
+    assert (await asyncio.wait_for(waits, LONG)).items() >= cancelled.items()
+    assert await client.run("ds4.interrupt", {"sessionId": first}) == {"interrupted": True}
+    assert (await asyncio.wait_for(answer, LONG)).items() >= cancelled.items()

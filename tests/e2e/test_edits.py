@@ -153,6 +153,16 @@ async def test_only_text_inside_the_workspace_folders_can_be_read_or_edited(rig:
         (f"{base}/binary", "invalid"),
         (f"{base}/big", "invalid"),
         ("file://elsewhere/x.txt", "invalid"),
+        (f"{base}/a%00b", "invalid"),
+        ("a\0b", "invalid"),
+        (f"{base}/\ud800", "invalid"),
+        ("\udbff.txt", "invalid"),
+        (f"{base}/%ED%A0%80", "notFound"),
+        (f"{base}/" + "x" * 300, "invalid"),
+        ("untitled:Untitled-1", "invalid"),
+        ("https://example.org/in.txt", "invalid"),
+        ("C:\\in.txt", "invalid"),
+        ("file:///C:/in.txt", "outsideWorkspace"),
         ("", "invalid"),
     ):
         for command, arguments in (
@@ -166,6 +176,25 @@ async def test_only_text_inside_the_workspace_folders_can_be_read_or_edited(rig:
     assert (await client.run("ds4.applyEdit", edit))["saved"]
     assert (other / "x.txt").read_text() == "y\n"
     assert (ws / "across.txt").is_symlink()
+
+
+async def test_names_that_no_file_can_have_do_no_harm_wherever_a_client_sends_them(rig: Rig) -> None:
+    rig.file("in.txt", "in\n")
+    client = await rig.start(settings=IDLE, env={"DS4_MODEL": None})
+    odd = ("file:///w/\ud800", "file:///w/%00", "file:///%ED%A0%80", "untitled:\ud800", "file://host/\0", "file:", "")
+    for uri in odd:
+        client.open(uri, "x\n")
+        client.change(uri, 0, 1, "y")
+        assert await code(client, "ds4.prompt", {"text": "hello", "context": [{"uri": uri}]}) == "noModel"
+    folders = [{"uri": uri, "name": "odd"} for uri in odd]
+    client.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": folders, "removed": []}})
+    for uri in (rig.uri("in.txt"), "in.txt"):
+        assert (await client.run("ds4.readFile", {"uri": uri}))["text"] == "1 in"
+    for uri in odd:
+        client.close_document(uri)
+    edit = {"uri": rig.uri("in.txt"), "fileTag": tag_of("in\n"), "range": "all", "newText": "out\n"}
+    assert (await client.run("ds4.applyEdit", edit))["saved"]
+    assert b"Traceback" not in client.stderr
 
 
 async def test_an_unopened_file_keeps_mode_link_encoding_and_endings(rig: Rig) -> None:

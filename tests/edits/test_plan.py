@@ -3,7 +3,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds4_lsp.edits.plan import common_prefix, plan, trim
+from ds4_lsp.edits.plan import plan, trim
 from ds4_lsp.edits.positions import offset_of, position_of
 from ds4_lsp.edits.text import file_tag
 
@@ -47,11 +47,3 @@ def test_changing_crlf_to_lf_replaces_the_whole_ending():
 def test_an_lf_that_would_join_a_cr_replaces_it_too():
     assert trim("a\rb", 2, 2, "\n") == (1, 2, "\r\n")
     assert trim("a\nb", 1, 1, "\r") == (1, 2, "\r\n")
-
-
-@quick
-@given(st.text("ab", max_size=20), st.text("ab", max_size=20))
-def test_the_common_prefix_is_the_longest(one, other):
-    size = common_prefix(one, other)
-    assert one[:size] == other[:size]
-    assert one[size : size + 1] != other[size : size + 1] or len(one) == len(other) == size

@@ -28,9 +28,21 @@ def test_different_files_stay_different():
     assert len({canonical(uri) for uri in names}) == len(names)
 
 
-@pytest.mark.parametrize("uri", ["untitled:Untitled-1", "ds4:/session/1", "vscode-remote://ssh/x", "file://server/x"])
+@pytest.mark.parametrize(
+    "uri", ["untitled:Untitled-1", "ds4:/session/1", "vscode-remote://ssh/x", "file://server/x", "file:///%00"]
+)
 def test_what_is_no_local_file_has_no_path(uri):
     assert to_path(uri) is None
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.text(st.sampled_from("file:/\ud800\udcff\0%0aé?#.") | st.characters()).map(lambda rest: "file:" + rest))
+def test_any_uri_has_a_canonical_form_and_a_path_or_none(uri):
+    assert canonical(canonical(uri)) == canonical(uri)
+    path = to_path(uri)
+    if path is not None:
+        # What a file system can be asked for.
+        os.path.lexists(path)
 
 
 @settings(deadline=None, max_examples=80)

@@ -233,6 +233,25 @@ async def test_an_editor_without_previews_is_asked_in_words(connect: Any, file: 
     assert content(file) == AFTER
 
 
+async def test_a_preview_of_a_file_that_is_not_open_is_shown_by_editors_that_guard_it(connect: Any, file: Path) -> None:
+    """In others the question is asked in words, and the file looked at after the answer."""
+    client = await connect(ANNOTATING, initializationOptions=CONFIRM)
+
+    def changed_meanwhile(_params: Any) -> Any:
+        file.write_bytes(b"typed")
+        return {"title": "Apply"}
+
+    client.handlers["window/showMessageRequest"] = changed_meanwhile
+    assert "changed on disk" in (await edit(client, file))["failure"]
+    assert content(file) == "typed"
+    assert client.notifications("workspace/applyEdit") == []
+    client = await connect(GUARDED, initializationOptions=CONFIRM)
+    assert (await edit(client, file, start=0, end=5, new="seen"))["failure"] is None
+    [sent] = client.notifications("ds4/applyGuardedEdit")
+    assert sent["edit"]["changeAnnotations"]["ds4"]["needsConfirmation"] is True
+    assert content(file) == "seen"
+
+
 async def test_the_agent_sees_folders_and_documents_by_their_real_paths(connect: Any, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()

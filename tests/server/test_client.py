@@ -25,7 +25,7 @@ anything = st.recursive(
 @given(st.dictionaries(keys, anything))
 @settings(deadline=None)
 def test_whatever_a_client_sends_is_read(params: dict[str, Any]) -> None:
-    assert server_capabilities(read(params)).position_encoding in {"utf-8", "utf-16", "utf-32"}
+    assert server_capabilities(read(params))["positionEncoding"] in {"utf-8", "utf-16", "utf-32"}
 
 
 @pytest.mark.parametrize(

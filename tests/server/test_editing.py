@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from editor_model import CLASSES, CODECS, EditorModel, Landing, bare, rows_of, tag_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from lsp_client import MARK
 
 SERVER = Path(__file__).with_name("editing_server.py")
 ALLOW = {"permissions": {"bash": "allow"}}
@@ -26,11 +28,13 @@ Open = Callable[..., Awaitable[EditorModel]]
 async def editor(tmp_path: Path) -> AsyncIterator[Open]:
     """Start a server with the real tools, over ``tmp_path``: ``editor(capabilities, verify=…, encoding=…)``."""
     made: list[EditorModel] = []
+    meddle = tmp_path.with_name(tmp_path.name + ".meddle")
 
     async def open_editor(
         capabilities: dict[str, Any], *, verify: float = 20, encoding: str = "utf-16", **options: Any
     ) -> EditorModel:
-        client = EditorModel(sys.executable, str(SERVER), env={"VERIFY": str(verify)})
+        client = EditorModel(sys.executable, str(SERVER), env={"VERIFY": str(verify), "MEDDLE": str(meddle)})
+        client.meddle = meddle
         made.append(client)
         await client.start()
         await client.initialize(
@@ -75,39 +79,56 @@ class Race:
     def __init__(self, client: EditorModel, path: Path, text: str, codec: str) -> None:
         self.client, self.path, self.uri = client, path, path.as_uri()
         self.typed = itertools.count(1)
-        self.seen = text
+        self.seen = text.removeprefix(MARK)
         client.put(self.uri, text, codec)
 
     @property
     def now(self) -> str:
-        return self.client.text(self.uri)
+        """Without the byte order mark that the editor may hold."""
+        return self.client.text(self.uri).removeprefix(MARK)
 
     def change(self, where: int, gone: int, ending: str = "\n") -> None:
         """The user types in a line's middle (``gone`` 0), or replaces lines."""
-        text = self.now
+        start, end, new = self._change(where, gone, ending)
+        if self.uri in self.client.buffers:
+            self.client.change(self.uri, start, end, new)
+        else:
+            self.client.put(self.uri, self._changed(start, end, new), self.client.codecs[self.uri])
+
+    def meddle(self, where: int) -> str:
+        """Another program saves the file while the server writes it; the text that it saves."""
+        text = self._changed(*self._change(where, 0, "\n"))
+        data = text.encode(self.client.codecs[self.uri]).hex()
+        order = {"when": ("before", "during")[where % 2], "path": str(self.path), "data": data}
+        self.client.meddle.write_text(json.dumps(order))
+        return text.removeprefix(MARK)
+
+    def _changed(self, start: int, end: int, new: str) -> str:
+        text = self.client.text(self.uri)
+        return text[:start] + new + text[end:]
+
+    def _change(self, where: int, gone: int, ending: str) -> tuple[int, int, str]:
+        text = self.client.text(self.uri)
         starts = [0, *itertools.accumulate(map(len, rows_of(text)))]
         at = where % len(starts)
         start, end = starts[at], starts[min(at + gone, len(starts) - 1)]
         if gone == 0 and start < len(text) and text[start] not in "\r\n":
             start = end = start + 1
         # Text on both sides of a line's end: none is made or broken that positions cannot tell apart.
-        new = f"«{next(self.typed)}»" + (ending + "." if where % 3 == 0 else "")
-        if self.uri in self.client.buffers:
-            self.client.change(self.uri, start, end, new)
-        else:
-            self.client.put(self.uri, text[:start] + new + text[end:], self.client.codecs[self.uri])
+        return start, end, f"«{next(self.typed)}»" + (ending + "." if where % 3 == 0 else "")
 
     async def read(self) -> None:
         assert await self.client.tag(self.path.name) == tag_of(self.now)
         self.seen = self.now
 
     async def edit(self, kind: str, typing: bool | None, where: int, size: int, new: str) -> None:
-        if typing is True and self.uri not in self.client.buffers and not self.client.guarded:
-            # Nothing guards a version that is null, but for ``ds4/applyGuardedEdit``.
-            typing = None
         self.client.landings.clear()
         self.client.typing = lambda before: self.change(where, 0) if before is typing else None
         rows, before = rows_of(self.seen), self.now
+        saved: str | None = None
+        if typing is True and self.uri not in self.client.buffers and not self.client.guarded:
+            # Such a file never reaches the editor: the server writes it.
+            saved = self.meddle(where)
         start = where % (len(rows) + 1) + 1
         end = min(start + size - 1, len(rows))
         target: dict[str, Any] = {"start_line": start, "end_line": end}
@@ -116,7 +137,16 @@ class Race:
             new = "".join(bare(rows_of(new))[:1])
         result = await self.client.tool("edit", path=self.path.name, file_tag=tag_of(self.seen), new=new, **target)
         self.client.typing = lambda _before: None
+        if saved is not None:
+            if self.client.meddle.exists():
+                # Refused before anything was written, or nothing was to be changed.
+                self.client.meddle.unlink()
+                assert self.now == before
+            else:
+                assert (result["ok"], self.now) == (False, saved)
+            return
         [landing] = self.client.landings or [Landing(before, self.now, applied=bool(result["ok"]))]
+        landing.before, landing.after = landing.before.removeprefix(MARK), landing.after.removeprefix(MARK)
         if not result["ok"]:
             assert landing.after == landing.before
             assert not self.client.landings or typing is True
@@ -161,6 +191,8 @@ async def test_no_keystroke_is_lost_and_no_edit_lands_elsewhere(
     numbers = itertools.count()
 
     async def play(text: str, codec: str, is_open: bool, plan: list[Any]) -> None:
+        if codec == "a mark in the buffer":
+            text, codec = MARK + text, "utf-8"
         race = Race(client, tmp_path / f"{next(numbers)}.txt", text, codec)
         if is_open:
             client.open(race.uri, text)
@@ -182,9 +214,118 @@ async def test_no_keystroke_is_lost_and_no_edit_lands_elsewhere(
         phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )
-    @given(documents(), st.sampled_from(CODECS), st.booleans(), steps)
+    @given(documents(), st.sampled_from([*CODECS, "a mark in the buffer"]), st.booleans(), steps)
     def examples(text: str, codec: str, is_open: bool, plan: list[Any]) -> None:
         asyncio.run_coroutine_threadsafe(play(text, codec, is_open, plan), loop).result()
+
+    await asyncio.to_thread(examples)
+
+
+MISDEEDS = ("nothing", "nothing", "silent", "silent, but applies", "late", "twice")
+
+
+class Unreliable:
+    """An editor that does one thing and says another."""
+
+    def __init__(self, client: EditorModel, method: str) -> None:
+        self.client, self.method = client, method
+        self.honest = client.handlers[method]
+        self.kept: list[Any] = []
+
+    def misbehave(self, how: str) -> None:
+        claim = {"applied": True, "saved": True, "fileTag": "00000000"}
+
+        def handler(params: Any) -> Any:
+            [change] = params["edit"]["documentChanges"][0]["edits"]
+            if how == "late":
+                self.kept.append(params)
+            if "applies" in how or how == "twice":
+                self.honest(params)
+            if how == "twice":
+                self.client.apply({"changes": {params["edit"]["documentChanges"][0]["textDocument"]["uri"]: [change]}})
+            return asyncio.Event().wait() if how.startswith("silent") else claim
+
+        self.client.handlers[self.method] = handler
+
+    def reform(self) -> None:
+        """What it put off is done now, as it would be done by an editor that checks versions."""
+        self.client.handlers[self.method] = self.honest
+        for params in self.kept:
+            self.honest(params)
+        self.kept.clear()
+
+
+@pytest.mark.parametrize("kind", ["guarded", "plain"])
+async def test_whatever_a_client_says_only_what_the_document_shows_counts(
+    editor: Open, tmp_path: Path, kind: str
+) -> None:
+    """Random texts, edits and misdeeds: success is told only of an edit that is there, the user's text survives, and
+    both sides agree on what the document is."""
+    client = await editor(CLASSES[kind], verify=0.3)
+    method = "ds4/applyGuardedEdit" if kind == "guarded" else "workspace/applyEdit"
+    liar = Unreliable(client, method)
+    loop = asyncio.get_running_loop()
+    numbers = itertools.count()
+
+    async def play(text: str, plan: list[tuple[str, bool, int, int]]) -> None:
+        race = Race(client, tmp_path / f"{next(numbers)}.txt", text, "utf-8")
+        client.open(race.uri, text)
+        typed: list[str] = []
+        for how, types, where, size in plan:
+            await race.read()
+            rows, before = rows_of(race.now), race.now
+            start = where % (len(rows) + 1) + 1
+            end = min(start + size - 1, len(rows))
+            new = f"agent {where}\n"
+            if bare(rows[start - 1 : end]) == bare([new]):
+                # It reads so already.
+                continue
+            liar.misbehave(how)
+            result = await client.tool(
+                "edit", path=race.path.name, file_tag=tag_of(before), start_line=start, end_line=end, new=new
+            )
+            if how in ("nothing", "silent", "late"):
+                assert (result["ok"], result["code"], race.now) == (False, "notApplied", before)
+            elif how == "silent, but applies":
+                assert not result["ok"] or result["fileTag"] == tag_of(race.now)
+            else:
+                # Where the second time changes nothing, it was applied once.
+                told = (
+                    not result["ok"] or "has changed again" in result["text"] or result["fileTag"] == tag_of(race.now)
+                )
+                assert told
+            if how == "twice":
+                # The editor may have replaced what the user had typed: it is what it did, not what was asked.
+                typed = [mark for mark in typed if mark in race.now]
+            elif any(mark in "".join(rows[start - 1 : end]) for mark in typed):
+                # The agent replaces what the user typed, having seen it.
+                typed = [mark for mark in typed if mark not in "".join(rows[start - 1 : end])]
+            if types:
+                race.change(where, 0)
+                typed.append(f"«{next(race.typed) - 1}»")
+                # The user may type in the middle of what they typed before.
+                typed = [mark for mark in typed if mark in race.now]
+            liar.reform()
+            assert await client.tag(race.path.name) == tag_of(race.now)
+            assert all(mark in race.now for mark in typed)
+
+    @settings(
+        deadline=None,
+        max_examples=10,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(
+        documents(),
+        st.lists(
+            st.tuples(st.sampled_from(MISDEEDS), st.booleans(), st.integers(0, 99), st.integers(0, 2)),
+            min_size=1,
+            max_size=4,
+        ),
+    )
+    def examples(text: str, plan: list[tuple[str, bool, int, int]]) -> None:
+        asyncio.run_coroutine_threadsafe(play(text, plan), loop).result()
 
     await asyncio.to_thread(examples)
 
@@ -258,6 +399,34 @@ async def test_no_misbehaviour_of_a_client_is_taken_for_an_edit_or_costs_a_keyst
     assert client.text(uri).startswith("1\r\n2\r\n")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+@pytest.mark.parametrize("kind", ["guarded", "saving", "plain"])
+async def test_a_byte_order_mark_in_the_buffer_is_no_part_of_the_text_but_of_positions(
+    editor: Open, tmp_path: Path, kind: str, encoding: str
+) -> None:
+    client = await editor(CLASSES[kind], encoding=encoding)
+    uri = (tmp_path / "a.txt").as_uri()
+    client.put(uri, MARK + TEXT, "utf-8")
+    assert await client.tag("a.txt") == tag_of(TEXT)
+    client.open(uri, MARK + TEXT)
+    # What was seen on the disk is what is in the buffer.
+    first = await client.tool("edit", path="a.txt", file_tag=tag_of(TEXT), line=1, new="one 😀!")
+    text = TEXT.replace("one", "one 😀!")
+    assert (first["ok"], first["fileTag"], client.text(uri)) == (True, tag_of(text), MARK + text)
+    client.change(uri, 1, 1, "é")
+    assert await client.tag("a.txt") == tag_of("é" + text)
+    # Before the mark, which then is one no longer, and away again.
+    client.change(uri, 0, 0, "x")
+    assert client.text(uri).startswith("x" + MARK)
+    assert (await client.tool("read", path="a.txt"))["text"].splitlines()[1].startswith("1 x" + MARK)
+    client.change(uri, 0, 1, "")
+    every = await client.tool("edit", path="a.txt", file_tag=await client.tag("a.txt"), range="all", new="all\n")
+    # A whole text that is replaced takes the endings of the old one.
+    assert (every["ok"], every["fileTag"], client.text(uri)) == (True, tag_of("all"), MARK + "all")
+    assert every["saved"] is (kind != "plain")
+    assert client.on_disk(uri) == (MARK + "all" if every["saved"] else MARK + TEXT)
+
+
 @pytest.mark.parametrize("kind", ["plain", "guarded"])
 async def test_an_edit_that_shows_a_little_after_the_answer_counts(editor: Open, tmp_path: Path, kind: str) -> None:
     """Of an open document, and of one that the editor opens for it and does not save."""
@@ -301,6 +470,30 @@ async def test_a_command_right_after_an_edit_sees_it_or_the_model_is_told(
         assert ("fresh" in ran["text"]) is not told
         assert result["saved"] is not told
         assert told == (kind in ("guarded, not saving", "lying about saves") or (kind == "plain" and is_open is True))
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.parametrize("kind", ["saving", "plain"])
+async def test_a_file_that_is_not_open_is_guarded_in_clients_without_the_guarded_request(
+    editor: Open, tmp_path: Path, kind: str, when: str
+) -> None:
+    """The editor is not asked: nothing would keep its edit off a text that has changed since the server looked."""
+    client = await editor(CLASSES[kind])
+    path = tmp_path / "a.txt"
+    client.put(path.as_uri(), TEXT, "utf-8")
+    tag = await client.tag("a.txt")
+    # As long as before, and saved as soon: neither size nor time need tell.
+    typed = TEXT.replace("three", "THREE").encode()
+    client.meddle.write_text(json.dumps({"when": when, "path": str(path), "data": typed.hex()}))
+    result = await client.tool("edit", path="a.txt", file_tag=tag, line=1, new="1")
+    assert (result["ok"], result["code"]) == (False, "notApplied")
+    assert "changed on disk" in result["text"]
+    assert path.read_bytes() == typed
+    again = await client.tool("edit", path="a.txt", file_tag=tag, line=1, new="1")
+    assert (again["ok"], again["rebased"], again["saved"]) == (True, True, True)
+    assert path.read_bytes() == typed.replace(b"one", b"1")
+    assert client.notifications("workspace/applyEdit") == []
+    assert names(tmp_path) == ["a.txt"]
 
 
 async def test_a_disconnect_while_an_edit_is_under_way_leaves_files_whole(editor: Open, tmp_path: Path) -> None:

@@ -3,12 +3,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsp_client import GUARDED, PLAIN
 
 from ds4_lsp.protocol.events import DELTA_KINDS, EVENT_FIELDS, Event
-from ds4_lsp.server.events import OUTSIDE_TURNS, EventBuffer
+from ds4_lsp.server.events import BREATH, INTERVAL, OUTSIDE_TURNS, EventBuffer, pause
 
 
 @st.composite
@@ -49,6 +50,13 @@ def test_coalescing_loses_reorders_and_invents_nothing(batches: list[list[Event]
             assert one.kind not in DELTA_KINDS or spelled_out([one])[0][:4] != spelled_out([two])[0][:4]
         sent += taken
     assert spelled_out(sent) == spelled_out([event for batch in batches for event in batch])
+
+
+def test_what_comes_after_a_silence_hardly_waits_and_the_rest_keeps_the_interval() -> None:
+    assert pause(sent=0.0, now=100.0) == BREATH
+    assert pause(sent=100.0, now=100.0) == pytest.approx(INTERVAL)
+    assert pause(sent=100.0, now=100.01) == pytest.approx(INTERVAL - 0.01)
+    assert pause(sent=100.0, now=100.0 + INTERVAL) == BREATH
 
 
 def test_nothing_of_a_turn_follows_its_end() -> None:

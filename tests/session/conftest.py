@@ -29,6 +29,8 @@ def play(session: Session, actions: Sequence[Action]) -> None:
 
 def _turn(session: Session, number: int, text: str) -> None:
     if session.state.turn is not None:
+        while session.state.calls:
+            _result(session, number, text)
         session.append("turn/end", {"turn": session.state.turn.turn, "stopReason": "end"})
         return
     turn = session.next_turn()
@@ -40,6 +42,8 @@ def _turn(session: Session, number: int, text: str) -> None:
 
 
 def _reply(session: Session, number: int, text: str) -> None:
+    if session.state.turn is None:
+        return
     calls = [{"callId": session.next_call_id(), "name": "read", "arguments": {"path": text}} for _ in range(number % 3)]
     data = {
         "turn": session.state.last_turn,
@@ -55,7 +59,7 @@ def _reply(session: Session, number: int, text: str) -> None:
 
 
 def _start(session: Session, number: int, text: str) -> None:
-    for call in list(session.state.calls.values())[:1]:
+    for call in [call for call in session.state.calls.values() if not call.started][:1]:
         session.append("tool/started", {"turn": call.turn, "callId": call.call_id, "name": call.name})
 
 
@@ -104,10 +108,12 @@ def _note(session: Session, number: int, text: str) -> None:
 
 
 def _job(session: Session, number: int, text: str) -> None:
-    if number in session.state.jobs:
-        session.append("job/ended", {"job": number, "state": "exited", "exitStatus": 0})
+    running = list(session.state.jobs)
+    if running and number % 2:
+        session.append("job/ended", {"job": running[number % len(running)], "state": "exited", "exitStatus": 0})
     else:
-        session.append("job/started", {"job": number, "pid": 1, "command": text, "callId": "c1"})
+        # A seq is a number that no earlier job has.
+        session.append("job/started", {"job": session.next_seq, "pid": 1, "command": text, "callId": ""})
 
 
 _PLAYERS: dict[str, Callable[[Session, int, str], None]] = {

@@ -54,6 +54,10 @@ def test_what_is_not_json_is_refused_when_it_is_written(data: dict[str, Any]) ->
         (b'{"seq":true,"type":"turn/end","time":1,"data":{}}', "seq"),
         (b'{"seq":1,"type":"turn/end","time":1,"data":[]}', "garbled"),
         (b'{"seq":1,"type":"turn/end","time":"now","data":{}}', "garbled"),
+        (b'{"seq":1,"type":"turn/end","time":NaN,"data":{}}', "garbled"),
+        (b'{"seq":1,"type":"turn/end","time":1e300,"data":{}}', "garbled"),
+        (b'{"seq":1,"type":"turn/end","time":true,"data":{}}', "garbled"),
+        (b'{"seq":1,"type":"turn/end","time":1,"data":{"a":' + b"[" * 200_000, "not JSON"),
         (b'{"seq":1,"type":"turn/end","time":1,"data":{},"surfaceOp":{"op":"append"}}', "carries a surfaceOp"),
         (b'{"seq":1,"type":"user/message","time":1,"data":{}}', "lacks its surfaceOp"),
         (b'{"seq":1,"type":"user/message","time":1,"data":{},"surfaceOp":{"op":"replace","start":2,"end":1}}', "garb"),
@@ -83,8 +87,18 @@ def test_a_header_survives_and_a_later_format_is_newer() -> None:
     assert Header.from_event(event) == header
     with pytest.raises(Newer):
         Header.from_event(Event(0, "session/header", 2.0, {**header.to_data(), "format": 2}))
-    with pytest.raises(Damaged):
-        Header.from_event(Event(0, "session/header", 2.0, {"format": 1}))
+    garbled: dict[str, list[Any]] = {
+        "sessionId": [None, 1],
+        "workspace": [None, "/w", [1], {}],
+        "createdAt": [None, "1", True, float("nan"), float("inf"), 10**400],
+        "title": [1, ["x"]],
+        "parent": [[], "cd", {"sessionId": "cd"}, {"sessionId": "cd", "seq": -1}, {"sessionId": 1, "seq": 1}],
+        "format": [None, "1"],
+    }
+    for name, values in garbled.items():
+        for value in values:
+            with pytest.raises(Damaged):
+                Header.from_event(Event(0, "session/header", 2.0, {**header.to_data(), name: value}))
 
 
 def test_a_replacement_names_an_inclusive_span() -> None:

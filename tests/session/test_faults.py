@@ -68,6 +68,28 @@ def test_a_full_disk_is_said_and_the_session_goes_on_once_there_is_room(store: S
     session.close()
 
 
+def test_what_happened_without_room_to_say_so_is_written_before_anything_else_once_there_is(
+    store: SessionStore,
+) -> None:
+    with _writer(store, "late") as writer:
+        output, _ = writer.communicate(timeout=60)
+    report = json.loads(output)
+    assert report["edits"] == [None, None, None]
+    assert report["owed"] == ["a", "b"]
+    assert report["refused"] is True
+    assert report["title"] == 3
+    session = store.open(report["session"])
+    assert [event.data.get("path") or event.type for event in session.events()] == [
+        "session/header",
+        "a",
+        "b",
+        "session/title",
+        "c",
+    ]
+    assert session.owed == []
+    session.close()
+
+
 def test_a_second_process_is_told_who_holds_the_session_until_that_one_is_gone(store: SessionStore) -> None:
     session = store.create()
     identity = session.id

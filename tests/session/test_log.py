@@ -90,6 +90,28 @@ def test_a_last_event_that_lacks_only_its_line_feed_is_kept(log: EventLog, tmp_p
     assert log.path.read_bytes() == whole
 
 
+def test_whatever_the_last_line_feed_became_its_event_is_kept(log: EventLog, tmp_path: Path) -> None:
+    _fill(log, 3)
+    log.close()
+    whole = log.path.read_bytes()
+    for byte in range(256):
+        log.path.write_bytes(whole[:-1] + bytes([byte]))
+        assert len(list(read_file(tmp_path))) == 4
+        assert len(_reopened(tmp_path)) == 4
+        assert log.path.read_bytes() == whole
+    assert not (tmp_path / "events.jsonl.torn").exists()
+
+
+def test_without_a_checksum_to_prove_it_a_line_with_something_behind_it_is_torn(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    data = b'{"format":1,"sessionId":"a","workspace":[],"createdAt":1}'
+    header = b'{"seq":0,"type":"session/header","time":1,"data":%b}' % data
+    turn = b'{"seq":1,"type":"turn/start","time":1,"data":{"turn":1}}'
+    path.write_bytes(header + b"\n" + turn + b"\x0b")
+    assert len(_reopened(tmp_path)) == 1
+    assert (tmp_path / "events.jsonl.torn").read_bytes() == turn + b"\x0b\n"
+
+
 @settings(deadline=None, max_examples=25)
 @given(part=st.floats(0, 1), flip=st.integers(1, 255))
 def test_a_flipped_byte_before_the_end_refuses_with_its_line_and_changes_nothing(
@@ -186,8 +208,12 @@ def test_an_unknown_type_must_be_ignorable_to_be_written(log: EventLog) -> None:
         log.append("turn/end", {}, surface_op=APPEND)
     with pytest.raises(InvalidRequest):
         log.append("user/message", {})
-    with pytest.raises(InvalidRequest):
-        log.append("turn/end", {"x": object()})
+    nested: list[Any] = []
+    for _ in range(200_000):
+        nested = [nested]
+    for unfit in (object(), nested, float("nan")):
+        with pytest.raises(InvalidRequest):
+            log.append("turn/end", {"x": unfit})
     with pytest.raises(InvalidRequest):
         log.append("turn/end", {}, sources=[1])
     assert log.next_seq == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ds4_lsp.protocol.errors import CorruptSession, InvalidRequest
 from ds4_lsp.session.events import APPEND, Event, replace
-from ds4_lsp.session.recovery import NOT_STARTED, OUTCOME_UNKNOWN, recovery
+from ds4_lsp.session.recovery import FORKED, INTERRUPTED, NOT_STARTED, OUTCOME_UNKNOWN, recovery
 from ds4_lsp.session.session import Session
 from ds4_lsp.session.state import LogState
 from ds4_lsp.session.store import SessionStore
@@ -132,6 +132,28 @@ def test_running_jobs_are_lost(session: Session) -> None:
     again = _reopened(session)
     assert [event.data for event in again.recovered] == [{"job": 2, "state": "lost", "exitStatus": None}]
     again.close()
+
+
+def test_what_a_fork_copied_under_way_goes_on_in_the_original_and_is_not_lost(store: SessionStore) -> None:
+    original = store.create()
+    original.append("turn/start", {"turn": 1})
+    original.append("job/started", {"job": 1, "pid": 5, "command": "serve", "callId": "c1"})
+    fork = store.fork(original.id)
+    elsewhere = {"job": 1, "state": "elsewhere", "exitStatus": None, "session": original.id}
+    assert [event.data for event in fork.recovered] == [
+        elsewhere,
+        {"turn": 1, "stopReason": "error", "error": FORKED, "interrupted": True},
+    ]
+    fork.append("turn/start", {"turn": 2})
+    fork.append("job/started", {"job": 2, "pid": 6, "command": "watch", "callId": "c2"})
+    again = _reopened(fork)
+    lost = {"job": 2, "state": "lost", "exitStatus": None}
+    assert [event.data for event in again.recovered[:1]] == [lost]
+    assert again.recovered[-1].data["error"] == INTERRUPTED
+    again.close()
+    assert list(original.state.jobs) == [1], "the original knows nothing of it"
+    assert original.state.turn is not None
+    original.close()
 
 
 def test_the_queue_survives_in_order_until_taken_or_dropped(session: Session) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +106,52 @@ def test_the_cached_summary_equals_the_one_rebuilt_from_the_log(data: st.DataObj
         assert store.list() == cached
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version":1}', b"\xff", b'{"version":1,"session_id":"x"}'])
-def test_a_missing_stale_or_garbled_cache_is_rebuilt(store: SessionStore, content: bytes) -> None:
+GARBLED: dict[str, list[Any]] = {
+    "title": [None, 7, ["a"], {}],
+    "workspace": ["/w", [1], None, {}],
+    "created_at": ["now", None, float("nan"), float("inf"), 1e300, True],
+    "updated_at": ["now", None, float("nan"), -float("inf"), [1.0]],
+    "turns": [-1, 1.5, "1", None, True, 10**30],
+    "tokens": [-1, "many", None, [1]],
+    "compactions": [-1, "0", None],
+    "size": [None, "x", 0.0],
+    "session_id": [None, "x", 5],
+    "version": [0, 2, "1", None],
+    "surplus": [1],
+}
+"""Values that no cache has under that name."""
+
+
+def _garbled(cache: dict[str, Any]) -> Iterator[bytes]:
+    yield from (b"", b"{}", b"[]", b"null", b"7", b'"x"', b"\xff", b"\0" * 100, b"[" * 100_000, b'{"a":' * 100_000)
+    whole = json.dumps(cache).encode()
+    yield from (whole[:-1], whole + b"x", whole + b" " * (2 << 20), b"[" + whole + b"]")
+    for name in cache:
+        yield json.dumps({key: value for key, value in cache.items() if key != name}).encode()
+    for name, values in GARBLED.items():
+        for value in values:
+            yield json.dumps({**cache, name: value}).encode()
+
+
+def test_a_missing_stale_or_garbled_cache_is_rebuilt_from_the_log(store: SessionStore) -> None:
     identity = _closed(store, "a")
     expected = store.list()
-    (store.directory / identity / "meta.json").write_bytes(content)
-    assert store.list() == expected
+    path = store.directory / identity / "meta.json"
+    for content in _garbled(json.loads(path.read_bytes())):
+        path.write_bytes(content)
+        assert store.list() == expected, content[:200]
+        assert store.latest() == identity
+    path.unlink()
+    for make in (path.mkdir, lambda: os.mkfifo(path), lambda: path.symlink_to(path)):
+        make()
+        assert store.list() == expected
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def test_a_cache_of_other_types_keeps_nobody_from_opening_the_session_which_writes_it_anew(store: SessionStore) -> None:
+    identity = _closed(store, "a")
+    path = store.directory / identity / "meta.json"
+    path.write_bytes(json.dumps({**json.loads(path.read_bytes()), "updated_at": "x"}).encode())
     session = store.open(identity)
     session.append("session/title", {"title": "later"})
     assert store.list()[0].title == "later"
@@ -126,6 +167,9 @@ def test_a_damaged_session_is_listed_with_its_problem_and_is_not_the_latest(stor
     log.write_bytes(b"".join([*lines[:2], b"garbage\n", *lines[2:]]))
     listed = {item.session_id: item for item in store.list()}
     assert "line 3 is damaged" in str(listed[bad].problem)
+    # What could be read of it is shown, under the date that the file system has.
+    assert (listed[bad].turns, listed[bad].updated_at) == (1, log.stat().st_mtime)
+    assert [item.session_id for item in store.list()] == [bad, good]
     assert listed[good].problem is None
     assert store.latest() == good
     with pytest.raises(CorruptSession) as refused:

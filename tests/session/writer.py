@@ -3,6 +3,7 @@
 ``kill WHEN BASE WORKSPACE``: for each append of a scripted turn, a child of its own dies at it by SIGKILL; one JSON
 line per child says which session it wrote and what had been acknowledged.
 ``full BASE WORKSPACE``: meets a limit on file size, then goes on when it is lifted.
+``late BASE WORKSPACE``: records what has happened while there is no room for it, and then with room.
 ``hold BASE WORKSPACE ID``: opens a session and keeps it until stdin ends.
 """
 
@@ -117,6 +118,26 @@ def full(store: SessionStore) -> None:
     print(json.dumps(report))
 
 
+def late(store: SessionStore) -> None:
+    session = store.create()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (session.log.length + 10, resource.RLIM_INFINITY))
+    edits = [session.record("edit/applied", {"turn": 0, "path": path}) for path in ("a", "b")]
+    owed = [event.data["path"] for event in session.owed]
+    try:
+        session.append("session/title", {"title": "x"})
+        refused = False
+    except StorageFailed:
+        refused = True
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    title = session.append("session/title", {"title": "x"}).seq
+    resource.setrlimit(resource.RLIMIT_FSIZE, (session.log.length + 10, resource.RLIM_INFINITY))
+    edits.append(session.record("edit/applied", {"turn": 0, "path": "c"}))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    session.close()
+    report = {"session": session.id, "edits": edits, "owed": owed, "refused": refused, "title": title}
+    print(json.dumps(report))
+
+
 def hold(store: SessionStore, identity: str) -> None:
     session = store.open(identity)
     print("held", flush=True)
@@ -128,6 +149,8 @@ def main() -> None:
     verb, *rest = sys.argv[1:]
     if verb == "kill":
         kill(rest[0], SessionStore(Path(rest[1]), [Path(rest[2])]))
+    elif verb == "late":
+        late(SessionStore(Path(rest[0]), [Path(rest[1])]))
     elif verb == "full":
         full(SessionStore(Path(rest[0]), [Path(rest[1])]))
     else:

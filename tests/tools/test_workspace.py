@@ -1,6 +1,9 @@
+import os
+
 import pytest
 
-from ds4_lsp.protocol.errors import Denied, InvalidRequest, OutsideWorkspace
+from ds4_lsp.edits.text import file_tag
+from ds4_lsp.protocol.errors import Denied, InvalidRequest, NotApplied, OutsideWorkspace
 
 
 @pytest.fixture
@@ -100,10 +103,62 @@ async def test_without_a_folder_nothing_is_inside(rooms, tmp_path):
             await resolve(room, name)
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a\0b", "file://host/a"])
-async def test_what_is_no_path_is_invalid(room, name):
-    with pytest.raises(InvalidRequest):
-        await resolve(room, name)
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("a\0b", "NUL"),
+        ("file:///a%00b", "NUL"),
+        ("file://host/a", "another machine"),
+        ("a\ud800b", r"a\\ud800b contains half of a surrogate pair"),
+        ("file:///\udbff", "half of a surrogate pair"),
+        ("untitled:Untitled-1", "no file"),
+        ("ds4:/session/1", "no file"),
+        ("https://example.org/a", "no file"),
+        ("vscode-remote://ssh/a", "no file"),
+        ("C:\\a.txt", "of Windows"),
+        ("c:/a.txt", "of Windows"),
+        (r"\\host\share\a", "of Windows"),
+    ],
+)
+async def test_what_is_no_path_of_this_machine_is_invalid(room, name, reason):
+    for tool, arguments in (
+        ("read", {}),
+        ("edit", {"file_tag": "00000000", "line": 1, "new": ""}),
+        ("write", {"content": ""}),
+    ):
+        with pytest.raises(InvalidRequest, match=reason) as refused:
+            await room.run(tool, path=name, **arguments)
+        refused.value.message.encode()
+    assert list(room.root.iterdir()) == []
+
+
+async def test_a_colon_or_a_backslash_is_a_character_like_others(room):
+    for name in ("a:b", "C:\\a", "x:y/z"):
+        room.write(name, "1\n")
+        assert "1 1" in (await room.run("read", path=name)).text
+
+
+async def test_a_file_whose_name_is_not_unicode_is_called_by_its_uri(room):
+    path = room.root / os.fsdecode(b"a\xff")
+    path.write_text("1\n")
+    result = await room.run("read", path=str(path))
+    assert result.text.startswith(f"{room.root.as_uri()}/a%FF: file_tag=")
+    await room.run("edit", path=f"{room.root.as_uri()}/a%FF", file_tag=file_tag("1\n"), line=1, new="x")
+    assert path.read_text() == "x\n"
+    with pytest.raises(OutsideWorkspace) as refused:
+        await resolve(room, "file:///none/%FF")
+    refused.value.message.encode()
+
+
+async def test_a_name_that_is_too_long_is_refused(room):
+    for name in ("x" * 300, "x/" * 3000 + "x"):
+        with pytest.raises(InvalidRequest, match="cannot be read"):
+            await room.run("read", path=name)
+        with pytest.raises(NotApplied):
+            await room.run("write", path=name, content="")
+    assert list(room.root.iterdir()) == []
 
 
 async def test_a_loop_of_links_is_an_error_not_a_hang(room):

@@ -5,7 +5,7 @@ local picture = require('picture')
 local plugin = vim.fs.dirname(vim.fs.dirname(vim.fs.abspath(debug.getinfo(1, 'S').source:sub(2))))
 
 ---Milliseconds for what a model does on a busy machine.
-local LONG = 240000
+local LONG = 40000
 local count = 0
 
 ---@class ds4.test.Editor
@@ -145,6 +145,31 @@ function Editor:type(keys)
   vim.rpcrequest(self.channel, 'nvim_input', keys)
 end
 
+---Types keys while the editor is busy, with something else to do after that: their input is taken in between.
+---@param keys string
+function Editor:type_while_busy(keys)
+  local begun, sent = vim.fs.joinpath(self.root, 'begun'), vim.fs.joinpath(self.root, 'sent')
+  vim.fn.delete(begun)
+  vim.fn.delete(sent)
+  local busy = [[
+    local begun, sent = ...
+    vim.schedule(function()
+      vim.fn.writefile({}, begun)
+      while not vim.uv.fs_stat(sent) do end
+    end)
+    vim.schedule(function() _G.done_after = true end)
+  ]]
+  vim.rpcnotify(self.channel, 'nvim_exec_lua', busy, { begun, sent })
+  assert(
+    vim.wait(LONG, function()
+      return vim.uv.fs_stat(begun) ~= nil
+    end, 5),
+    'the editor does not get busy'
+  )
+  vim.rpcnotify(self.channel, 'nvim_input', keys)
+  vim.fn.writefile({}, sent)
+end
+
 ---@return { mode: string, blocking: boolean }
 function Editor:mode()
   return vim.rpcrequest(self.channel, 'nvim_get_mode')
@@ -161,7 +186,17 @@ function Editor:wait(expression, what)
     return value ~= nil and value ~= vim.NIL and value ~= false
   end
   if not vim.wait(LONG, look, 30) then
-    error(('waited in vain for %s; told %s'):format(what or expression, vim.inspect(self:lua('return _G.told'))), 2)
+    local facts = self:lua([[
+      local log = vim.lsp.log.get_filename()
+      return {
+        told = _G.told,
+        state = require('ds4.state').now,
+        mode = vim.api.nvim_get_mode(),
+        log = vim.fn.filereadable(log) == 1 and vim.fn.readfile(log, '', -5) or nil,
+      }
+    ]])
+    facts.processes = self:descendants()
+    error(('waited in vain for %s: %s'):format(what or expression, vim.inspect(facts)), 2)
   end
   return value
 end

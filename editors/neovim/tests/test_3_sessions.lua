@@ -11,6 +11,7 @@ local function has(text, part)
 end
 
 local SUMMARY = '## Primary Request and Intent\nCount words.\n\n## Next Step\nGo on.\n'
+local LONG_SUMMARY = { purpose = 'summary', text = SUMMARY .. ('and on '):rep(400), delay_ms = 400 }
 -- Compaction takes thousands of tokens, and every reply is scripted: a fast model does.
 local FAST = { DS4_MODEL = vim.env.DS4_TEST_FAST_MODEL or vim.env.DS4_MODEL }
 local editor = Editor.new()
@@ -23,7 +24,8 @@ test('a compaction shows its progress, is cancelled alone, and the next one comp
     replies = {
       'First answer.',
       'Second answer.',
-      { purpose = 'summary', text = SUMMARY .. ('and on '):rep(400), delay_ms = 400 },
+      LONG_SUMMARY,
+      LONG_SUMMARY,
       { purpose = 'summary', text = SUMMARY },
     },
   })
@@ -46,6 +48,12 @@ test('a compaction shows its progress, is cancelled alone, and the next one comp
   editor:wait("vim.iter(_G.told):any(function(text) return text:find('not compacted', 1, true) end)")
   has(editor:session(), '**NOT COMPACTED**')
   has(table.concat(editor:lua('return _G.lines'), '\n'), 'COMPACTING')
+  -- Neovim takes a <C-c> that comes between two things that it does for an interrupt, and runs no mapping.
+  editor:lua('_G.events, _G.told = {}, {}')
+  editor:command('DS4 compact')
+  editor:wait("_G.seen('compaction.delta')")
+  editor:type_while_busy('<C-c>')
+  editor:wait("vim.iter(_G.told):any(function(text) return text:find('not compacted', 1, true) end)")
   editor:command('DS4 compact keep the words')
   editor:wait("vim.iter(_G.told):any(function(text) return text:find('ds4: compacted', 1, true) end)")
   local shown = editor:session()

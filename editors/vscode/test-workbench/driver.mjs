@@ -62,6 +62,31 @@ export class Driver {
     await this.page.locator('.quick-input-list .monaco-list-row', { hasText: title }).first().click();
   }
 
+  /** A row of the list that a command shows. */
+  row(hasText) {
+    return this.page.locator('.quick-input-list .monaco-list-row', { hasText });
+  }
+
+  async rows() {
+    await this.row(/./).first().waitFor({ timeout: LONG });
+    return this.row(/./).allInnerTexts();
+  }
+
+  async choose(hasText) {
+    await this.row(hasText).first().click({ timeout: LONG });
+  }
+
+  /** Answer a dialog. */
+  async answer(label) {
+    const dialog = this.page.locator('.monaco-dialog-box');
+    await dialog.getByRole('button', { name: label, exact: true }).click({ timeout: LONG });
+    await dialog.waitFor({ state: 'detached' });
+  }
+
+  statusBar(hasText) {
+    return this.page.locator('.statusbar-item', { hasText });
+  }
+
   async reload() {
     const gone = this.page.waitForEvent('framenavigated', { predicate: (frame) => frame === this.page.mainFrame() });
     await this.command('Developer: Reload Window');

@@ -27,7 +27,7 @@ const HOSTILE = [
   '[run me](command:workbench.action.terminal.new) and [open me](file:///etc/passwd) and [the web](https://example.com/a)',
 ].join('\n\n');
 
-function call(name, parameters) {
+export function call(name, parameters) {
   const rows = Object.entries(parameters).map(([key, value]) => {
     const raw = typeof value === 'string';
     return `<｜DSML｜parameter name="${key}" string="${raw}">${raw ? value : JSON.stringify(value)}</｜DSML｜parameter>`;

@@ -1,14 +1,16 @@
-// node test-workbench/run.mjs [--screenshots DIR] [--only host|ui]
+// node test-workbench/run.mjs [--screenshots DIR] [--only host|several|ui|panels|crashes|measure]
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { runCrashes } from './crashes.mjs';
+import { runPanels } from './panels.mjs';
 import { runUi } from './ui.mjs';
-import { MODEL, SERVER, Workbench } from './workbench.mjs';
+import { FAST, MODEL, SERVER, Workbench } from './workbench.mjs';
 
 const { values } = parseArgs({ options: { screenshots: { type: 'string' }, only: { type: 'string' } } });
 const out = path.resolve(import.meta.dirname, 'out');
 fs.rmSync(out, { recursive: true, force: true });
-for (const needed of [SERVER, MODEL]) {
+for (const needed of [SERVER, MODEL, FAST]) {
   if (!fs.existsSync(needed)) throw new Error(`${needed} is missing: set DS4_TEST_SERVER and DS4_TEST_MODEL`);
 }
 
@@ -32,14 +34,16 @@ export async function test(name, run, page) {
   }
 }
 
-async function host() {
-  const bench = new Workbench(path.join(out, 'host'));
+/** A module inside the extension host, in a window of its own. `prepare` gives the options for that window. */
+async function inside(name, module, prepare) {
+  const bench = new Workbench(path.join(out, name));
   try {
     bench.replies({ text: 'Hello **there**.\n\n```python\nprint(1)\n```\n' });
+    const options = prepare?.(bench) ?? {};
     await bench.start();
-    const { page, done } = await bench.open(path.resolve(import.meta.dirname, 'host/index.cjs'));
+    const { page, done } = await bench.open({ tests: path.resolve(import.meta.dirname, module), ...options });
     await test(
-      'the suite inside the extension host',
+      `the suite ${path.basename(module, '.cjs')} inside the extension host`,
       async () => {
         const late = new Promise((_, reject) =>
           setTimeout(() => reject(new Error('no answer in 120 s')), 120_000).unref(),
@@ -54,26 +58,50 @@ async function host() {
   }
 }
 
-async function ui() {
-  const bench = new Workbench(path.join(out, 'ui'));
+const host = () => inside('host', 'host/index.cjs');
+
+const measure = () => inside('measure', 'host/measure.cjs');
+
+const several = () =>
+  inside('several', 'host/multiroot.cjs', (bench) => {
+    bench.settings({ 'ds4.server.path': '', 'ds4.model.path': FAST });
+    bench.variable('PATH', `${path.dirname(SERVER)}:$PATH`);
+    bench.variable('VIRTUAL_ENV', path.dirname(path.dirname(SERVER)));
+    return { several: bench.folders('one', 'two') };
+  });
+
+/** A user's session in a window of its own. */
+async function driven(name, run) {
+  const bench = new Workbench(path.join(out, name));
   const pictures = values.screenshots ? path.resolve(values.screenshots) : path.join(out, 'pictures');
   fs.mkdirSync(pictures, { recursive: true });
   try {
     await bench.start();
-    await runUi(bench, test, pictures);
+    await run(bench, test, pictures);
   } finally {
     await bench.close();
   }
 }
 
-for (const suite of [host, ui].filter((one) => !values.only || one.name === values.only)) {
+const ui = () => driven('ui', runUi);
+
+const panels = () => driven('panels', runPanels);
+
+const crashes = () => driven('crashes', runCrashes);
+
+// What `--only` names; measuring proves nothing.
+const suites = { host, several, ui, panels, crashes };
+const chosen = values.only
+  ? Object.entries({ ...suites, measure }).filter(([name]) => name === values.only)
+  : Object.entries(suites);
+for (const [name, suite] of chosen) {
   await suite().catch((error) => {
     if (error.message !== 'the suite ends here') {
-      failures.push(suite.name);
-      console.log(`FAIL ${suite.name}\n${error.stack}`);
+      failures.push(name);
+      console.log(`FAIL ${name}\n${error.stack}`);
     }
   });
-  console.log(`${suite.name}: ${elapsed()}`);
+  console.log(`${name}: ${elapsed()}`);
 }
 console.log(`${passed} passed, ${failures.length} failed in ${elapsed()}`);
 process.exit(failures.length ? 1 : 0);

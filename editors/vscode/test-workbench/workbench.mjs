@@ -10,6 +10,8 @@ const EXTENSION = path.resolve(import.meta.dirname, '..');
 const CACHE = path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'ds4-lsp');
 export const SERVER = process.env.DS4_TEST_SERVER || path.resolve(EXTENSION, '../../.venv/bin/ds4-lsp');
 export const MODEL = process.env.DS4_TEST_MODEL || path.join(CACHE, 'models/smollm2-135m-q4_0.gguf');
+/** One that need not make sense: for replies that are all scripted. */
+export const FAST = process.env.DS4_TEST_FAST_MODEL || MODEL;
 const PROMPTS = path.join(CACHE, 'tools/vscode-prompts');
 
 const SETTINGS = {
@@ -66,6 +68,19 @@ export class Workbench {
     return file;
   }
 
+  /** A variable of the user's; extensions see what a login shell makes of it. */
+  variable(name, value) {
+    fs.appendFileSync(path.join(this.home, '.bash_profile'), `export ${name}="${value}"\n`);
+  }
+
+  /** A workspace of several folders; its file. */
+  folders(...names) {
+    for (const name of names) fs.mkdirSync(path.join(this.home, name), { recursive: true });
+    const file = path.join(this.home, 'several.code-workspace');
+    fs.writeFileSync(file, JSON.stringify({ folders: names.map((name) => ({ path: name })) }));
+    return file;
+  }
+
   /** Snapshots of the evaluated system prompt: it takes longest of all, and is the same in every run. */
   share(source, target) {
     if (!fs.existsSync(source)) return;
@@ -91,6 +106,7 @@ export class Workbench {
       GOMP_SPINCOUNT: '1000',
       DS4_LSP_SCRIPT: this.script,
       DS4_MODEL: '',
+      VIRTUAL_ENV: '',
     };
     delete env.VSCODE_IPC_HOOK_CLI;
     const args = [
@@ -123,8 +139,8 @@ export class Workbench {
     });
   }
 
-  /** A window on the workspace. `tests`: a module to run inside the extension host. */
-  async open(tests) {
+  /** A window on the workspace. `tests`: a module to run inside the extension host; `several`: a workspace file. */
+  async open({ tests, several } = {}) {
     this.context ??= await this.browser.newContext({ viewport: { width: 1360, height: 860 } });
     const page = await this.context.newPage();
     page.on('requestfailed', (request) => {
@@ -146,14 +162,29 @@ export class Workbench {
         if (/^(ok {3}|FAIL |host: )/.test(text)) console.log(text);
       });
     }
-    const query = `folder=${this.workspace}&payload=${encodeURIComponent(JSON.stringify(payload))}`;
+    const what = several ? `workspace=${several}` : `folder=${this.workspace}`;
+    const query = `${what}&payload=${encodeURIComponent(JSON.stringify(payload))}`;
     await page.goto(`http://127.0.0.1:${this.port}/?${query}`);
     await page.locator('.monaco-workbench').waitFor({ timeout: 90_000 });
     return { page, done };
   }
 
+  /** Process ids of what the extension started: servers, and the engines below them. */
+  agents() {
+    const commands = this.pids().map((pid) => [
+      pid,
+      fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').join(' '),
+    ]);
+    const of = (text) => commands.filter(([, command]) => command.includes(text)).map(([pid]) => Number(pid));
+    return { servers: of('bin/ds4-lsp'), engines: of('ds4_lsp.engine') };
+  }
+
   /** Every process that descends from this workbench, by its environment. */
   processes() {
+    return this.pids().map((pid) => `${pid} ${fs.readFileSync(`/proc/${pid}/comm`, 'utf8').trim()}`);
+  }
+
+  pids() {
     const ours = (pid) => {
       try {
         return fs.readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`HOME=${this.home}\0`);
@@ -161,8 +192,7 @@ export class Workbench {
         return false;
       }
     };
-    const pids = fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name) && ours(name));
-    return pids.map((pid) => `${pid} ${fs.readFileSync(`/proc/${pid}/comm`, 'utf8').trim()}`);
+    return fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name) && ours(name));
   }
 
   async close() {

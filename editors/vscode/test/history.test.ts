@@ -15,6 +15,7 @@ const HISTORY = [
   entry(4, 'assistant', 'I edit.', {
     calls: [{ callId: 'c1', name: 'edit', arguments: { path: 'a.py' } }],
     stop: 'tool',
+    thinking: 'An edit, then.',
   }),
   entry(7, 'tool', 'ok', { callId: 'c1', name: 'edit', ok: true }),
   entry(8, 'assistant', 'Done.', { calls: [{ callId: 'c2', name: 'bash', arguments: {} }], stop: 'cancelled' }),
@@ -27,6 +28,7 @@ test('a reloaded session shows what was there, edits at their place', () => {
   const state = reduce(EMPTY, { kind: 'local.session', sessionId: 's', title: 'T', history: HISTORY, edits: EDITS });
   expect(state.items.map((item) => item.kind)).toEqual([
     'user',
+    'thinking',
     'text',
     'tool',
     'edit',
@@ -36,9 +38,9 @@ test('a reloaded session shows what was there, edits at their place', () => {
     'compaction',
     'notice',
   ]);
-  expect(state.items[2]).toMatchObject({ state: 'done', result: 'ok' });
-  expect(state.items[5]).toMatchObject({ state: 'dropped' });
-  expect(state.items[7]).toMatchObject({ state: 'done', seq: 9, summary: 'the summary' });
+  expect(state.items[3]).toMatchObject({ state: 'done', result: 'ok' });
+  expect(state.items[6]).toMatchObject({ state: 'dropped' });
+  expect(state.items[8]).toMatchObject({ state: 'done', seq: 9, summary: 'the summary' });
   expect(state.trimmed).toBe(false);
 });
 

@@ -13,6 +13,9 @@ local function events_of(entry, session)
   if entry.role == 'user' then
     add('turn.start', { text = entry.text })
   elseif entry.role == 'assistant' then
+    if entry.thinking then
+      add('thinking', { delta = entry.thinking })
+    end
     if vim.trim(entry.text) ~= '' then
       add('text', { delta = vim.trim(entry.text) })
     end

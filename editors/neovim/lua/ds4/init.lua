@@ -131,6 +131,7 @@ function M.compact(instructions, callback)
   local arguments = { instructions = instructions ~= '' and instructions or nil }
   local token = require('ds4.progress').compact_token()
   require('ds4.client').request('ds4.compact', arguments, function(problem, result)
+    require('ds4.progress').compacted(token)
     if problem then
       tell(problem.message, vim.log.levels.ERROR)
     elseif result and result.compacted then

@@ -13,13 +13,22 @@ local active = {} ---@type table<string|integer, ds4.Work>
 local newest ---@type string|integer?
 local client_id ---@type integer?
 local COMPACT = 'ds4.nvim/compact/'
+local asked = {} ---@type table<string|integer, boolean> tokens of requests to compact that are not answered
 local count = 0
 
----A token for a request to compact.
+---A token for a request to compact; it can be cancelled from now on, before the server tells of any progress.
 ---@return string
 function M.compact_token()
   count = count + 1
-  return COMPACT .. count
+  local token = COMPACT .. count
+  asked[token] = true
+  return token
+end
+
+---The request is answered.
+---@param token string
+function M.compacted(token)
+  asked[token] = nil
 end
 
 ---@param token string|integer
@@ -77,7 +86,7 @@ function M.watch(id, group)
 end
 
 function M.stopped()
-  active, newest = {}, nil
+  active, asked, newest = {}, {}, nil
 end
 
 ---What is under way, in a few words; nil for nothing.
@@ -97,18 +106,21 @@ function M.line()
   return table.concat(words, ' ')
 end
 
----Cancels the compaction that runs, and nothing else: a turn that it belongs to goes on.
+---Cancels the compaction that runs or was asked for, and nothing else: a turn that it belongs to goes on.
 ---@return boolean cancelled
 function M.cancel_compaction()
-  local client = require('ds4.client').get()
-  local cancelled = false
-  for token in pairs(active) do
-    if client and is_compaction(token) then
-      client:notify('window/workDoneProgress/cancel', { token = token })
-      cancelled = true
-    end
+  local tokens = vim.tbl_filter(function(token)
+    return is_compaction(token) or asked[token] ~= nil
+  end, vim.tbl_keys(vim.tbl_extend('force', asked, active)))
+  for _, token in ipairs(tokens) do
+    -- Behind the request, which itself may wait for the server to start.
+    require('ds4.client').ensure(function(client)
+      if client then
+        client:notify('window/workDoneProgress/cancel', { token = token })
+      end
+    end)
   end
-  return cancelled
+  return #tokens > 0
 end
 
 return M

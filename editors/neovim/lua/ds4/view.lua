@@ -43,9 +43,11 @@ function M.common(buf)
     vim.bo[buf].syntax = 'markdown'
   end
   local keys = config.values.keys
-  M.map(buf, { 'n', 'i' }, keys.stop, function()
-    require('ds4').stop()
-  end, 'stop')
+  if keys.stop then
+    require('ds4.interrupt').map(buf, keys.stop, function()
+      require('ds4').stop()
+    end)
+  end
   M.map(buf, 'n', keys.close, M.close, 'close')
 end
 

@@ -42,6 +42,8 @@ function take(entry: HistoryEntry, drafts: Draft[]): void {
       break;
     }
     case 'assistant': {
+      if (typeof entry['thinking'] === 'string')
+        drafts.push({ kind: 'thinking', turn, text: entry['thinking'], open: false });
       if (entry.text) drafts.push({ kind: 'text', turn, text: entry.text, open: false });
       for (const call of (entry['calls'] ?? []) as Call[]) {
         const { callId = '', name = '' } = call;

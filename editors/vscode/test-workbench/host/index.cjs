@@ -1,61 +1,21 @@
-// Runs inside the real extension host: the real `vscode` API, the real server, the real model.
+// One folder, inside the real extension host.
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const vscode = require('vscode');
+const { extension, at, onDisk, until, open, tagOf, edit, servers, runAll } = require('./kit.cjs');
 
-const root = () => vscode.workspace.workspaceFolders[0].uri;
-const at = (name) => vscode.Uri.joinPath(root(), name);
-const onDisk = (name) => fs.readFileSync(at(name).fsPath, 'latin1');
 let api;
-
-async function until(check, what, timeout = 30_000) {
-  const end = Date.now() + timeout;
-  for (;;) {
-    const value = await check();
-    if (value) return value;
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-}
-
-async function open(name, text) {
-  fs.writeFileSync(at(name).fsPath, text);
-  const document = await vscode.workspace.openTextDocument(at(name));
-  await vscode.window.showTextDocument(document);
-  return document;
-}
-
-async function tagOf(name) {
-  return (await vscode.commands.executeCommand('ds4.readFile', { uri: at(name).toString() })).fileTag;
-}
-
-function edit(name, fileTag, line, newText) {
-  const args = { uri: at(name).toString(), fileTag, startLine: line, endLine: line, newText };
-  return vscode.commands.executeCommand('ds4.applyEdit', args);
-}
-
-function servers() {
-  try {
-    const found = execFileSync('pgrep', ['-P', String(process.pid), '-f', 'bin/ds4-lsp']).toString();
-    return found.trim().split('\n').map(Number);
-  } catch {
-    return [];
-  }
-}
 
 const tests = {
   async 'activation is cheap and starts no server'() {
-    const extension = vscode.extensions.getExtension('ds4-lsp.ds4-lsp');
-    const began = performance.now();
-    api = await extension.activate();
-    console.log(`activation ${Math.round(performance.now() - began)} ms, of which the module load is the most`);
+    api = await extension().activate();
     assert.equal(api.server.state, 'stopped');
     assert.deepEqual(servers(), []);
   },
 
   async 'every contributed command is registered'() {
-    const { commands } = vscode.extensions.getExtension('ds4-lsp.ds4-lsp').packageJSON.contributes;
+    const { commands } = extension().packageJSON.contributes;
     const known = new Set(await vscode.commands.getCommands(true));
     assert.deepEqual(
       commands.map((one) => one.command).filter((id) => !known.has(id)),
@@ -79,15 +39,15 @@ const tests = {
 
   async 'a setting reaches the server, and none of the extension’s own does'() {
     const config = vscode.workspace.getConfiguration('ds4');
-    const tag = async () => tagOf('guard.py');
+    const tag = async () => tagOf(at('guard.py'));
     await open('guard.py', 'one\n');
     const seen = await tag();
     await vscode.window.activeTextEditor.edit((builder) => builder.insert(new vscode.Position(1, 0), 'two\n'));
     await config.update('edits.guard', 'strict', vscode.ConfigurationTarget.Workspace);
-    await assert.rejects(Promise.resolve(edit('guard.py', seen, 1, 'ONE')), /changed|tag/);
+    await assert.rejects(Promise.resolve(edit(at('guard.py'), seen, 1, 'ONE')), /changed|tag/);
     await config.update('edits.guard', undefined, vscode.ConfigurationTarget.Workspace);
     await until(
-      async () => (await Promise.resolve(edit('guard.py', seen, 1, 'ONE')).catch(() => undefined))?.applied,
+      async () => (await Promise.resolve(edit(at('guard.py'), seen, 1, 'ONE')).catch(() => undefined))?.applied,
       'a rebase',
     );
   },
@@ -96,8 +56,8 @@ const tests = {
     const document = await open('a.py', 'one\ntwo\nthree\n');
     await vscode.window.activeTextEditor.edit((builder) => builder.insert(new vscode.Position(0, 0), 'zero\n'));
     assert(document.isDirty);
-    const tag = await tagOf('a.py');
-    const result = await edit('a.py', tag, 3, 'TWO');
+    const tag = await tagOf(at('a.py'));
+    const result = await edit(at('a.py'), tag, 3, 'TWO');
     assert.deepEqual([result.applied, result.saved], [true, true]);
     assert.equal(document.getText(), 'zero\none\nTWO\nthree\n');
     assert.equal(onDisk('a.py'), 'zero\none\nTWO\nthree\n');
@@ -107,7 +67,7 @@ const tests = {
 
   async 'the editor refuses an edit of text that is not there any more'() {
     const document = await open('b.py', 'one\n');
-    const tag = await tagOf('b.py');
+    const tag = await tagOf(at('b.py'));
     const client = await api.server.ensure();
     const uri = document.uri.toString();
     const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 3 } };
@@ -128,6 +88,17 @@ const tests = {
     assert.equal(document.getText(), 'ONE\n');
   },
 
+  async 'an edit of lines that the user changed meanwhile is refused, and one of other lines lands'() {
+    const document = await open('same.py', 'one\ntwo\nthree\n');
+    const seen = await tagOf(at('same.py'));
+    const line = new vscode.Range(1, 0, 1, 3);
+    await vscode.window.activeTextEditor.edit((builder) => builder.replace(line, 'mine'));
+    await assert.rejects(Promise.resolve(edit(at('same.py'), seen, 2, 'TWO')), /changed/);
+    assert.equal(document.getText(), 'one\nmine\nthree\n');
+    assert.equal((await edit(at('same.py'), seen, 3, 'THREE')).applied, true);
+    assert.equal(document.getText(), 'one\nmine\nTHREE\n');
+  },
+
   async 'what is typed while an edit applies is never lost'() {
     const document = await open('c.py', 'head\n' + 'x\n'.repeat(20) + 'tail\n');
     const editor = vscode.window.activeTextEditor;
@@ -143,8 +114,8 @@ const tests = {
       }
     })();
     for (let round = 0; round < 6; round++) {
-      const tag = await tagOf('c.py');
-      const outcome = await Promise.resolve(edit('c.py', tag, 22, `tail ${round}`)).catch((error) => error);
+      const tag = await tagOf(at('c.py'));
+      const outcome = await Promise.resolve(edit(at('c.py'), tag, 22, `tail ${round}`)).catch((error) => error);
       applied += outcome?.applied === true ? 1 : 0;
     }
     await typing;
@@ -156,14 +127,14 @@ const tests = {
   async 'a closed file keeps its mixed line endings and its BOM'() {
     fs.writeFileSync(at('mixed.txt').fsPath, '\ufeffone\r\ntwo\nthree\r\n');
     const before = onDisk('mixed.txt');
-    const result = await edit('mixed.txt', await tagOf('mixed.txt'), 2, 'TWO');
+    const result = await edit(at('mixed.txt'), await tagOf(at('mixed.txt')), 2, 'TWO');
     assert.equal(result.applied, true);
     assert.equal(onDisk('mixed.txt'), before.replace('two', 'TWO'));
   },
 
   async 'a closed file is edited and saved through the editor'() {
     fs.writeFileSync(at('closed.py').fsPath, 'one\ntwo\n');
-    const result = await edit('closed.py', await tagOf('closed.py'), 1, 'ONE 😀');
+    const result = await edit(at('closed.py'), await tagOf(at('closed.py')), 1, 'ONE 😀');
     assert.deepEqual([result.applied, result.saved], [true, true]);
     assert.equal(fs.readFileSync(at('closed.py').fsPath, 'utf8'), 'ONE 😀\ntwo\n');
   },
@@ -174,7 +145,7 @@ const tests = {
     const document = await open('d.py', 'one\n');
     const tabs = () => vscode.window.tabGroups.all.flatMap((group) => group.tabs.map((tab) => tab.label));
     const decide = async (answer) => {
-      const outcome = Promise.resolve(edit('d.py', await tagOf('d.py'), 1, 'ONE')).catch((error) => error);
+      const outcome = Promise.resolve(edit(at('d.py'), await tagOf(at('d.py')), 1, 'ONE')).catch((error) => error);
       const [question] = await until(
         () => api.session.state.approvals.length && api.session.state.approvals,
         'the question',
@@ -225,18 +196,4 @@ const tests = {
   },
 };
 
-exports.run = async () => {
-  let failed = 0;
-  for (const [name, run] of Object.entries(tests)) {
-    const began = Date.now();
-    try {
-      await run();
-      console.log(`ok   host: ${name} (${Date.now() - began} ms)`);
-    } catch (error) {
-      failed++;
-      console.log(`FAIL host: ${name}\n${error.stack}`);
-    }
-  }
-  console.log(`host: ${Object.keys(tests).length - failed} passed, ${failed} failed`);
-  if (failed) throw new Error(`${failed} failed`);
-};
+exports.run = () => runAll('one folder', tests);

@@ -1,0 +1,104 @@
+"""What a reopened log says of views, jobs, and what the model was not told before the server ended. Folds."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from ds4_lsp.edits.views import FileViews
+from ds4_lsp.protocol.commands import JobInfo
+from ds4_lsp.protocol.errors import Ds4Error
+from ds4_lsp.session.events import Event
+from ds4_lsp.session.session import Session
+from ds4_lsp.session.state import GARBLED, garbled
+
+
+class Earlier:
+    """Memory: the files that were shown, and the jobs. Raises ``CorruptSession`` for events of another shape."""
+
+    def __init__(self) -> None:
+        self._shown: dict[tuple[str, str], dict[str, Any]] = {}
+        self._jobs: dict[int, JobInfo] = {}
+        self.untold = Untold()
+
+    @property
+    def jobs(self) -> list[JobInfo]:
+        return list(self._jobs.values())
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        try:
+            self._apply(event)
+        except GARBLED as error:
+            raise garbled(event, error) from error
+
+    def _apply(self, event: Event) -> None:
+        data = event.data
+        if event.type in ("tool/result", "user/message"):
+            places = [*(data.get("shown") or ()), *(p for c in data.get("context") or () for p in c.get("shown") or ())]
+            for place in places:
+                known = self._shown.setdefault((place["uri"], place["fileTag"]), {"ranges": {}, "blob": None})
+                # A dictionary, since the same lines may have been shown a thousand times.
+                known["ranges"] |= {(pair[0], pair[1]): None for pair in place["ranges"]}
+                known["blob"] = place.get("blob") or known["blob"]
+            if data.get("kind") == "notice":
+                self.untold = Untold()
+        elif event.type == "job/started":
+            self._jobs[data["job"]] = JobInfo(
+                job=data["job"],
+                pid=data.get("pid"),
+                command=data.get("command", ""),
+                state="running",
+                exit_status=None,
+                elapsed=0.0,
+            )
+        elif event.type == "job/ended" and data["job"] in self._jobs:
+            ended = {"state": data["state"], "exit_status": data.get("exitStatus")}
+            job = self._jobs[data["job"]] = JobInfo.model_validate(self._jobs[data["job"]].model_dump() | ended)
+            if job.state in ("lost", "elsewhere"):
+                self.untold.jobs[job.job] = (job, data.get("session"))
+        elif event.type == "edit/applied" and data.get("undoes") is not None:
+            self.untold.undone.setdefault(data["undoes"], {})[data["path"].rsplit("/", 1)[-1]] = None
+
+    def restore_views(self, session: Session, views: FileViews) -> None:
+        for (uri, tag), known in self._shown.items():
+            text = None
+            if known["blob"]:
+                # Without its text a view still serves edits of a file that did not change.
+                with suppress(Ds4Error):
+                    text = session.blobs.get(known["blob"])
+            views.restore(uri, tag, text, list(known["ranges"]))
+
+
+class Untold:
+    """What happened since the model was last told of such things: a notice waits in memory for the next prompt, and a
+    second restart must not lose it."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, tuple[JobInfo, str | None]] = {}
+        """Jobs lost or left behind, and the session that they go on in."""
+        self.undone: dict[int, dict[str, None]] = {}
+        """Names of files whose edits were undone, by turn."""
+
+    def notices(self) -> list[str]:
+        """One text for each kind of thing."""
+        notices = [undone(turn, list(names)) for turn, names in self.undone.items()]
+        lost = [job for job, origin in self.jobs.values() if origin is None]
+        if lost:
+            notices.append(f"The server was restarted: these jobs are lost. {_names(lost)}")
+        for session in {origin: None for _, origin in self.jobs.values() if origin is not None}:
+            there = [job for job, origin in self.jobs.values() if origin == session]
+            notices.append(
+                f"This session is a copy of {session}: these jobs belong to that one and cannot be reached from here. "
+                f"{_names(there)}"
+            )
+        return notices
+
+
+def undone(turn: int, names: list[str]) -> str:
+    """What the model is told of edits that the user took back."""
+    return f"The user undid your edits of turn {turn} in {', '.join(names)}. Read again before you edit."
+
+
+def _names(jobs: list[JobInfo]) -> str:
+    return "; ".join(f"job {job.job}: {job.command}" for job in jobs)
