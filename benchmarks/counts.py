@@ -22,13 +22,13 @@ HEADINGS = (
 )
 SUMMARY = "\n".join(f"## {heading}\nNothing of note." for heading in HEADINGS)
 FILE = "".join(f"line {number} of a file\n" for number in range(60))
-TASK = "Read all of notes.txt, three lines at a time."
+TASK = "Read all of notes.txt, line by line."
 LISTED = "The file lists its lines."
 
 
 def _read(start: int) -> str:
-    """A reply that reads three lines, as a model writes it."""
-    parameters = (("path", "true", "notes.txt"), ("start_line", "false", start), ("max_lines", "false", 3))
+    """A reply that reads one line, as a model writes it."""
+    parameters = (("path", "true", "notes.txt"), ("start_line", "false", start), ("max_lines", "false", 1))
     lines = [
         f'<｜DSML｜parameter name="{name}" string="{raw}">{value}</｜DSML｜parameter>'
         for name, raw, value in parameters
@@ -47,8 +47,8 @@ async def rows(setup: Setup, sizes: Sizes) -> list[Row]:
     turns = [{"purpose": "turn", "text": _read(1 + round)} for round in range(sizes.calls)]
     turns += [{"purpose": "turn", "text": LISTED}] * 2
     script = [*turns, {"purpose": "summary", "text": SUMMARY}]
-    # A short tail, so that there is something to compact after a few calls.
-    settings = {**setup.settings(4096), "compaction": {"tailPercent": 1}}
+    # No compaction but the one that is asked for, and a short tail, so that a few calls are enough for it.
+    settings = {**setup.settings(4096), "compaction": {"auto": False, "tailPercent": 1}}
     async with serving(setup, settings, script=script, trace=True) as served:
         (served.root / "workspace" / "notes.txt").write_text(FILE)
         turn = await served.prompt(TASK)

@@ -76,8 +76,10 @@ def assemble(services: Services, session: Session, earlier: Earlier) -> Runtime:
 
 
 def keep_texts(session: Session, edit: FileEdit) -> tuple[str | None, str]:
-    """Store what undo needs of an edit, before it is made: where there is no room for it, nothing is edited. Returns the
-    names of the texts before (None for a file that it creates) and after. Raises ``StorageFailed``."""
+    """Store what undo needs of an edit, before it is made: where there is no room for that, nothing is edited.
+
+    Returns the names of the texts before (None for a file that it creates) and after. Raises ``StorageFailed``.
+    """
     return None if edit.create else session.blobs.put(edit.before), session.blobs.put(edit.after)
 
 

@@ -15,7 +15,11 @@ from conftest import Agent, AgentOptions, DiskEditor, Stage
 
 async def victim(root: Path, model: Path, session: str, step: int) -> None:
     compaction = {"auto": True, "minFreeTokens": 0, **SETTINGS["compaction"]}
-    changes = {"compaction": compaction, "model": {"contextSize": CONTEXT}, "sessions": {"snapshots": True}}
+    changes = {
+        "compaction": compaction,
+        "model": {"contextSize": CONTEXT, "threads": 1},
+        "sessions": {"snapshots": True},
+    }
     stage = Stage(root, model, 256, changes)
     stage.editor = DiskEditor(root / "ws")
     stage.agent = Agent(stage.engine, stage.editor, stage.listener, stage._settings(50000), AgentOptions())

@@ -383,7 +383,8 @@ async def large_stages(
     made: dict[tuple[int, str], Stage] = {}
 
     async def stage(context: int, name: str = "", **changes: dict[str, Any]) -> Stage:
-        usual = {"compaction": {"auto": True, "minFreeTokens": 0}, "model": {"contextSize": context}}
+        # One thread: two that wait for each other on a busy machine are several times slower than that.
+        usual = {"compaction": {"auto": True, "minFreeTokens": 0}, "model": {"contextSize": context, "threads": 1}}
         wanted = {part: usual.get(part, {}) | changes.get(part, {}) for part in {**usual, **changes}}
         one = made.get((context, name))
         if one is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import llama_cpp.llama_cpp as C
 import pytest
-from compacting import FORGETFUL, checkpoint, compact, kv_is_the_transcripts, log_is_whole
+from compacting import checkpoint, compact, kv_is_the_transcripts, log_is_whole
 from rig import call
 
 from ds4_lsp.edits.text import file_tag
@@ -32,41 +32,45 @@ PATHS = [f"src/part_{number:02}.py" for number in range(2 * ROUNDS)]
 COMMANDS = [f"sh check_{number:02}.sh" for number in range(ROUNDS)]
 ERRORS = [f"E{4000 + number}: consumer lag is {number * 17} ms" for number in range(ROUNDS)]
 DECISIONS = [f"decision {number}: the retry budget of part {number} is {number * 3 + 1}" for number in range(ROUNDS)]
-TEXT = "".join(f"value_{number} = {number}  # one of many\n" for number in range(60))
+TEXT = "".join(f"value_{number} = {number}  # one of many\n" for number in range(30))
 PLANTED: dict[str, Callable[[int], list[str]]] = {
     "the task": lambda rounds: [TASK],
-    "files": lambda rounds: [f"{path}: read 1-60; edited; file_tag=" for path in PATHS[: 2 * rounds]],
+    "files": lambda rounds: [f"{path}: read 1-30; edited; file_tag=" for path in PATHS[: 2 * rounds]],
     "commands": lambda rounds: [f"`{command}`: exit status 1" for command in COMMANDS[:rounds]],
     "error messages": lambda rounds: ERRORS[:rounds],
     "decisions": lambda rounds: DECISIONS[:rounds],
 }
+NOTHING = "## Critical Context\nNothing of note."
 PARTS = ("requests", "summary", "ledger", "tail")
 
 
-def edited(path: str) -> tuple[str, str]:
-    """What a call that edits the file says, and the text that it makes."""
-    after = TEXT.replace("value_0 = 0 ", "value_0 = 1 ")
-    tag = file_tag(TEXT)
-    return call("edit", path=path, file_tag=tag, line=1, new="value_0 = 1  # one of many"), after
+def edit(path: str) -> str:
+    return call("edit", path=path, file_tag=file_tag(TEXT), line=1, new="v = 1")
+
+
+def together(*calls: str) -> str:
+    """Several calls as one block."""
+    begin, end = "<｜DSML｜tool_calls>\n", "\n</｜DSML｜tool_calls>"
+    return begin + "\n".join(one.removeprefix(begin).removesuffix(end) for one in calls) + end
 
 
 def replies(number: int) -> list[str]:
     """Two files read, and edited, a command that fails, a decision: of the model in every other round."""
-    work = []
-    for path in PATHS[2 * number : 2 * number + 2]:
-        work += [call("read", path=path), edited(path)[0]]
+    both = PATHS[2 * number : 2 * number + 2]
+    reads = together(*(call("read", path=path) for path in both))
+    work = [reads, together(*(edit(path) for path in both), call("bash", command=COMMANDS[number]))]
     said = f"It fails. {DECISIONS[number]}." if number % 2 else "It fails."
-    return [*work, call("bash", command=COMMANDS[number]), said]
+    return [*work, said]
 
 
 def prompt_of(number: int) -> str:
     if number == 0:
-        return f"{TASK}"
+        return f"{TASK}\n{DECISIONS[0]}."
     return f"Go on with part {number}." + ("" if number % 2 else f" {DECISIONS[number]}.")
 
 
 def remembering(rounds: int) -> str:
-    return FORGETFUL + "\n" + "\n".join(f"- {fact}" for fact in [*ERRORS[:rounds], *DECISIONS[:rounds]])
+    return "\n".join(["## Errors and Fixes", *ERRORS[:rounds], "## Critical Context", *DECISIONS[:rounds]])
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +109,7 @@ async def session(stage: Any, summary: Callable[[int], str], decode: Any) -> dic
     seen, lengths = {}, []
     for number in range(ROUNDS):
         stage.script(*replies(number), summaries=[summary(number + 1)])
-        result = await stage.prompt(prompt_of(number) if number else f"{TASK}")
+        result = await stage.prompt(prompt_of(number))
         assert [one.ok for one in result.tool_calls] == [True] * 5, result
         done = await compact(stage)
         assert done.compacted, done.reason
@@ -138,7 +142,7 @@ async def test_the_task_and_the_ledgers_facts_are_all_there_always_whatever_the_
         "| a summary that | compactions | planted | requests | summary | ledger | tail | present |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, summary in (("forgets everything", lambda _rounds: FORGETFUL), ("keeps what it should", remembering)):
+    for name, summary in (("forgets everything", lambda _rounds: NOTHING), ("keeps what it should", remembering)):
         stage = await large_stages(CONTEXT, "recall", compaction={"tailPercent": 5})
         seen = await session(stage, summary, decode)
         table += rows(name, seen)

@@ -1,7 +1,10 @@
-"""What a reopened log says of jobs, of edits that were undone, and of what the model was not told yet."""
+"""What a reopened log says of jobs, undone edits, and what the model was not told yet; and what reading it costs."""
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from ds4_lsp.agent.earlier import Earlier
 from ds4_lsp.protocol.errors import CorruptSession
 from ds4_lsp.session.events import APPEND, Event
+from ds4_lsp.session.store import SessionStore
 
 STARTED = ("job/started", {"job": 1, "pid": 5, "command": "serve", "callId": "c1"})
 LOST = ("job/ended", {"job": 1, "state": "lost", "exitStatus": None})
@@ -63,3 +67,55 @@ def test_an_event_of_another_shape_is_a_corrupt_session_and_no_crash(type: str, 
     with pytest.raises(CorruptSession) as refused:
         after(STARTED, (type, data))
     assert refused.value.data["seq"] == 1
+
+
+def _session(base: Path, turns: int) -> tuple[SessionStore, int]:
+    """A session of that many turns with tools, closed in order; and how many events it has."""
+    store = SessionStore(base, [base])
+    session = store.create()
+    for turn in range(1, turns + 1):
+        session.append("turn/start", {"turn": turn})
+        session.append("user/message", {"turn": turn, "text": "go on", "kind": "prompt"}, surface_op=APPEND)
+        call = {"callId": session.next_call_id(), "name": "read", "arguments": {}}
+        reply = {"turn": turn, "text": "x", "tokens": [1, 2], "tokenizer": "t", "thinking": False, "stop": "tool"}
+        session.append("assistant/message", {**reply, "calls": [call]}, surface_op=APPEND)
+        shown = {"uri": f"file:///{turn % 7}", "path": "a", "fileTag": "1", "ranges": [[1, 9]]}
+        result = {"turn": turn, "callId": call["callId"], "name": "read", "ok": True, "text": "…", "shown": [shown]}
+        session.append("tool/result", result, surface_op=APPEND)
+        session.append("turn/end", {"turn": turn, "stopReason": "end"})
+    session.close()
+    return store, session.next_seq
+
+
+def _calls_of_a_resume(store: SessionStore) -> Counter[str]:
+    """Python calls, by name, of finding the last session and opening it with all that is wanted of its log."""
+    counted: Counter[str] = Counter()
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            counted[frame.f_code.co_name] += 1
+
+    sys.setprofile(profile)
+    try:
+        latest = store.latest()
+        assert latest is not None
+        session = store.open(latest, Earlier().apply)
+    finally:
+        sys.setprofile(None)
+    session.close()
+    return counted
+
+
+def test_a_resume_reads_the_log_once_and_a_second_time_where_its_cache_is_stale(tmp_path: Path) -> None:
+    store, events = _session(tmp_path, 20)
+    assert _calls_of_a_resume(store)["decode_checked"] == events
+    next(store.directory.glob("*/meta.json")).unlink()
+    assert _calls_of_a_resume(store)["decode_checked"] == 2 * events
+
+
+def test_a_resume_costs_calls_in_proportion_to_events(tmp_path: Path) -> None:
+    def calls(turns: int) -> int:
+        (tmp_path / str(turns)).mkdir()
+        return _calls_of_a_resume(_session(tmp_path / str(turns), turns)[0]).total()
+
+    assert calls(400) < 4.2 * calls(100)

@@ -46,7 +46,9 @@ export class Approvals {
     const [question] = this.waiting.values();
     if (!question) return;
     const options = { modal: true, detail: question.detail };
-    const chosen = await vscode.window.showWarningMessage(question.title, options, ...question.answers);
+    // The no comes last; a slip of the finger takes the first.
+    const ordered = [...question.answers.slice(-1), ...question.answers.slice(0, -1)];
+    const chosen = await vscode.window.showWarningMessage(question.title, options, ...ordered);
     if (chosen !== undefined) question.resolve(chosen);
   }
 

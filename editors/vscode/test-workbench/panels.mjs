@@ -18,6 +18,7 @@ const REPLIES = [
   { text: 'This answer goes on and on. '.repeat(60), delay_ms: 80 },
   { text: 'The second answer.' },
   { text: 'The third answer.' },
+  { text: call('read', { path: 'notes.txt' }) },
   { text: call('edit', { path: 'notes.txt', file_tag: NOTES_TAG, line: 2, new: 'TWO' }) },
   { text: 'Changed.' },
   { text: call('bash', { command: 'touch asked' }) },
@@ -138,7 +139,8 @@ export async function runPanels(bench, test, pictures) {
     assert.match(await card.locator('pre').innerText(), /touch asked/);
     await keys.press('Control+Alt+Enter');
     await page.locator('.monaco-dialog-box', { hasText: 'touch asked' }).waitFor({ timeout: LONG });
-    await driver.answer('Deny');
+    // What a slip of the finger takes.
+    await keys.press('Enter');
     await driver.item('text', 'You said no.');
     assert.equal(fs.existsSync(path.join(bench.workspace, 'asked')), false);
     await driver.idle();

@@ -118,7 +118,7 @@ export class Workbench {
       '--without-connection-token',
     ];
     args.push('--accept-server-license-terms', '--telemetry-level', 'off', '--disable-workspace-trust');
-    args.push('--enable-smoke-test-driver', '--server-data-dir', data, '--user-data-dir', data);
+    args.push('--server-data-dir', data, '--user-data-dir', data);
     args.push('--extensions-dir', path.join(this.home, 'extensions'));
     this.server = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     const log = fs.createWriteStream(path.join(this.out, 'workbench.log'));
