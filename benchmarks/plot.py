@@ -11,7 +11,7 @@ from pathlib import Path
 Points = Sequence[tuple[float, float]]
 
 WIDTH, HEIGHT = 640, 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 48
+LEFT, RIGHT, TOP, BOTTOM = 64, 32, 40, 48
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from models.tiny_deepseek import build
 
 EXTENSION = Path(__file__).parents[2] / "editors" / "vscode"
 BROWSER = ("chromium", "fonts-noto-color-emoji")
@@ -79,12 +80,25 @@ def test_the_package_holds_what_runs_and_nothing_else(npm: str) -> None:
     assert bundle < 700_000
 
 
-def test_a_user_session_in_the_real_workbench(npm: str, chromium: str, small_model: Path) -> None:
+def test_what_a_workspace_must_not_choose_belongs_to_the_machine() -> None:
+    manifest = json.loads((EXTENSION / "package.json").read_text())
+    scopes = {
+        name: setting["scope"] for name, setting in manifest["contributes"]["configuration"]["properties"].items()
+    }
+    machine = {name.removeprefix("ds4.") for name, scope in scopes.items() if scope == "machine"}
+    assert {"server.path", "server.arguments", "model.path", "model.rpcServers", "sessions.directory"} <= machine
+    assert {name for name in scopes if name.startswith("ds4.permissions.")} <= {f"ds4.{name}" for name in machine}
+
+
+def test_a_user_session_in_the_real_workbench(npm: str, chromium: str, small_model: Path, tmp_path: Path) -> None:
     server = Path(sys.executable).parent / "ds4-lsp"
+    # Random weights behind the small model's vocabulary: for windows in which every reply is scripted.
+    fast_model = build(small_model, tmp_path / "tiny.gguf", context=8192)
     output = run(
         [npm, "run", "--silent", "test:workbench"],
         DS4_TEST_SERVER=str(server),
         DS4_TEST_MODEL=str(small_model),
+        DS4_TEST_FAST_MODEL=str(fast_model),
         CHROMIUM=chromium,
     )
     assert " 0 failed" in output.splitlines()[-1], output

@@ -60,6 +60,8 @@ export class Driver {
     await input.waitFor();
     await input.fill(`>${title}`);
     await this.page.locator('.quick-input-list .monaco-list-row', { hasText: title }).first().click();
+    // The palette has to be gone before the next key: it would go there.
+    await until(async () => !(await input.isVisible()) || !(await input.inputValue()).startsWith('>'), LONG, title);
   }
 
   /** A row of the list that a command shows. */

@@ -42,7 +42,16 @@ test('the setting wins, then the active Python, then the PATH', async () => {
   expect(await locate(places({ env: { ...env, VIRTUAL_ENV: path.join(root, 'env') } }))).toMatchObject({
     path: python,
   });
+  expect(await locate(places({ env: { ...env, CONDA_PREFIX: path.join(root, 'env') } }))).toMatchObject({
+    path: python,
+    source: 'python',
+  });
   expect(await locate(places({ env }))).toMatchObject({ path: onPath, source: 'path' });
+});
+
+test('on Windows the names and folders are its own', () => {
+  const found = candidates(places({ python: '/env', platform: 'win32' }));
+  expect(found.map((one) => one.path)).toEqual(['/ds4-lsp.exe', '/env/Scripts/ds4-lsp.exe']);
 });
 
 test('a wrong setting is told, and nothing else is started instead', async () => {
