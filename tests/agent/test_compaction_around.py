@@ -43,7 +43,8 @@ async def test_file_views_and_the_more_cursor_survive(large_stages: Any) -> None
 
 
 async def test_before_a_tools_continuation_the_session_compacts_by_itself(large_stages: Any) -> None:
-    stage = await large_stages(6144, compaction={"auto": True, "minFreeTokens": 0, "softPercent": 75})
+    small = {"softPercent": 75, "tailPercent": 1, "summaryMaxTokens": 128}
+    stage = await large_stages(6144, compaction=small)
     (Path(stage.editor.current_root) / "forty.txt").write_text(LINES)
     stage.script("Noted.", call("read", path="forty.txt"), "Read.", summaries=[FORGETFUL])
     await stage.prompt("remember the port 8123")

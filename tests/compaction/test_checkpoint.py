@@ -51,7 +51,8 @@ async def test_a_task_with_its_title_is_within_the_cap_and_verbatim_or_says_wher
         if await _count(bare + prompt.text) <= cap:
             assert part.endswith(f"\n{prompt.text}")
         else:
-            assert f"the whole is event {prompt.seq}" in part
+            # Where not even the note has room, the title says which event has the words.
+            assert f"event {prompt.seq}" in part
 
 
 async def test_the_places_of_a_task_give_way_to_its_words() -> None:

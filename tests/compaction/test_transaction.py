@@ -275,9 +275,8 @@ async def test_an_engine_that_is_full_before_the_count_says_so_is_asked_in_parts
     assert [request.live for request in host.requests][:2] == [True, False]
 
 
-@pytest.mark.parametrize("real", [3600, 2500])
-async def test_parts_shrink_to_what_the_engine_really_has_room_for(make_host: MakeHost, real: int) -> None:
-    host = make_host()
+async def test_parts_shrink_to_what_the_engine_really_has_room_for(make_host: MakeHost) -> None:
+    host, real = make_host(), 2500
     talk(host, 6, 330)
     refused = 0
 
@@ -488,7 +487,8 @@ async def test_any_conversation_keeps_the_task_the_pairs_the_tail_and_the_caps(
             assert answered <= {call["callId"] for event in kept for call in event.data.get("calls", ())}
             gone = [prompt for prompt in prompts if prompt not in kept]
             for prompt in {prompt.seq: prompt for prompt in gone[:1] + gone[-1:]}.values():
-                if tokens_of(prompt.data["text"]) <= min(context // 16, 2000):
+                title = tokens_of(f"# The user's newest earlier request, word for word (event {prompt.seq})\n")
+                if title + tokens_of(prompt.data["text"]) <= min(context // 16, 2000):
                     assert prompt.data["text"] in node.data["text"]
                 else:
                     assert f"event {prompt.seq}" in node.data["text"]

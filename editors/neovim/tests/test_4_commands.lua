@@ -38,9 +38,12 @@ end
 ---@return table
 local function last_prompt()
   local history = editor:request('ds4.showHistory', { turns = 1 }).history
-  return vim.iter(history):filter(function(entry)
-    return entry.role == 'user'
-  end):last()
+  return vim
+    .iter(history)
+    :filter(function(entry)
+      return entry.role == 'user'
+    end)
+    :last()
 end
 
 test('a prompt is written at the bottom, in as many lines as one likes, and sent by a key', function()
@@ -149,7 +152,15 @@ test(':DS4 status tells state, model, context, speed, session, queue and jobs', 
   editor:command('messages clear')
   editor:command('DS4 status')
   local shown = wait_message('jobs     0')
-  for _, part in ipairs({ 'state    idle', 'model    ', 'context  ', ' of 4096 tokens', 'tok/s', 'session  ', 'queue    0' }) do
+  for _, part in ipairs({
+    'state    idle',
+    'model    ',
+    'context  ',
+    ' of 4096 tokens',
+    'tok/s',
+    'session  ',
+    'queue    0',
+  }) do
     has(shown, part)
   end
 end)
