@@ -229,8 +229,9 @@ class Engine(Protocol):
         """``sync``, then sample. Raises ``ContextTooSmall`` when the transcript itself does not fit."""
         ...
 
-    async def save(self, path: Path) -> Sequence[int]:
-        """Write the KV to ``path`` (temporary file, fsync, rename); returns the tokens that it holds."""
+    async def save(self, path: Path, on_released: Callable[[], None] | None = None) -> Sequence[int]:
+        """Write the KV to ``path`` (temporary file, fsync, rename); returns the tokens that it holds. ``on_released``
+        is called once the KV is copied: the engine is free again then, and only the disk is waited for."""
         ...
 
     async def restore(self, path: Path, tokens: Sequence[int]) -> bool:
@@ -282,11 +283,12 @@ class FileEdit:
 @dataclass(frozen=True)
 class Applied:
     """``failure`` None: the text now has ``after_tag``. ``saved``: the disk has it too. ``rejected``: the user said no
-    in a preview."""
+    in a preview. ``saved_tag``: that of the text on disk, where the edit's own save made another of it."""
 
     saved: bool
     failure: str | None = None
     rejected: bool = False
+    saved_tag: str | None = None
 
 
 @dataclass(frozen=True)

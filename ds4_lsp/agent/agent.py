@@ -138,6 +138,7 @@ class Agent:
             with suppress(TimeoutError, Ds4Error):
                 async with asyncio.timeout(SNAPSHOT_SECONDS):
                     await self.snapshots.save(self.sessions.current)
+                    await self.snapshots.settle()
         await self.sessions.close()
         await self.services.engine.close()
         self.services.trace.close()

@@ -86,6 +86,7 @@ def keep_texts(session: Session, edit: FileEdit) -> tuple[str | None, str]:
 def log_edit(services: Services, runtime: Runtime, done: EditDone, *, undoes: int | None = None) -> None:
     """Record an applied edit with both texts, for undo. ``undoes``: the turn that it takes back.
 
+    ``savedTag`` is the tag of what a formatter made of it in its own save.
     Where the log has no room for it the user and the model are told; it is recorded, and can be undone, all the same.
     """
     edit = done.edit
@@ -99,6 +100,7 @@ def log_edit(services: Services, runtime: Runtime, done: EditDone, *, undoes: in
             "path": str(edit.path),
             "beforeTag": edit.before_tag,
             "afterTag": edit.after_tag,
+            **({} if done.saved_tag in (None, edit.after_tag) else {"savedTag": done.saved_tag}),
             "beforeBlob": before,
             "afterBlob": after,
             "startLine": done.start_line,

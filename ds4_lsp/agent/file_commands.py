@@ -7,20 +7,20 @@ from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import Any
 
-from ds4_lsp.agent.assembly import log_edit, log_removal
 from ds4_lsp.agent.earlier import undone
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.sessions import Sessions
-from ds4_lsp.agent.undo import Change, changes
-from ds4_lsp.edits import disk, leftovers
+from ds4_lsp.agent.undo import changes
+from ds4_lsp.agent.undoing import Undoing, told
+from ds4_lsp.edits import leftovers
 from ds4_lsp.edits.guard import Lines, OldText, Target, Whole
 from ds4_lsp.edits.pages import page
-from ds4_lsp.edits.text import LineIndex, file_tag
+from ds4_lsp.edits.text import LineIndex
 from ds4_lsp.edits.views import FileViews
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol import commands as c
-from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest, NotApplied, NotFound, StaleFileTag
+from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest, NotFound
 from ds4_lsp.tools.applying import EditRequest, apply_guarded
 from ds4_lsp.tools.base import Call
 from ds4_lsp.tools.files import Files
@@ -35,9 +35,12 @@ class FileCommands:
         leftovers.clear()
         self._sessions = sessions
         self._services = services
-        gate = Gate(services.settings, services.editor.ask, lambda _type, _data: None)
-        workspace = Workspace(services.editor, gate, services.settings)
+        self._gate = Gate(services.settings, services.editor.ask, lambda _type, _data: None)
+        workspace = Workspace(services.editor, self._gate, services.settings)
         self._views = FileViews()
+        self._undoing = asyncio.Lock()
+        self._tried: dict[str, set[int]] = {}
+        """By session: turns that somebody wanted undone since the server started."""
         self._files = Files(workspace, services.editor, FileViews(), services.settings)
         self.handlers: dict[str, Callable[[Any, Cancel], Awaitable[c.Wire]]] = {
             "ds4.readFile": self._read,
@@ -89,51 +92,28 @@ class FileCommands:
 
     async def _undo(self, arguments: c.UndoTurnArguments, cancel: Cancel) -> c.UndoTurnResult:
         runtime = self._sessions.get(arguments.session_id)
-        turn, found = changes(chain(runtime.session.events(), runtime.session.owed), arguments.turn)
+        async with self._undoing:
+            return await self._undo_turn(runtime, arguments.turn, _call(cancel))
+
+    async def _undo_turn(self, runtime: Runtime, number: int | None, call: Call) -> c.UndoTurnResult:
+        tried = self._tried.setdefault(runtime.id, set())
+        turn, found = changes(chain(runtime.session.events(), runtime.session.owed), number, tried)
         if not found:
-            which = f"Turn {arguments.turn}" if arguments.turn else "The session"
+            which = f"Turn {number}" if number else "The session"
             raise NotFound(f"{which} has changed no file, so there is nothing to undo.")
-        reverted: list[str] = []
+        tried.add(turn)
+        undoing = Undoing(self._services, runtime, turn, call, self._gate, self._files.workspace)
+        done: list[str] = []
         skipped: list[c.SkippedFile] = []
         for change in found:
             try:
-                await self._revert(runtime, turn, change, _call(cancel))
-                reverted.append(change.uri)
+                await undoing.take_back(change)
+                done.append(change.uri)
             except Ds4Error as error:
-                skipped.append(c.SkippedFile(uri=change.uri, reason=error.message))
-        if reverted:
-            runtime.notices.append(undone(turn, [change.path.name for change in found if change.uri in reverted]))
-        return c.UndoTurnResult(reverted=reverted, skipped=skipped)
-
-    async def _revert(self, runtime: Runtime, turn: int, change: Change, call: Call) -> None:
-        if change.before_blob is None:
-            async with runtime.files.lock(change.path):
-                await self._remove(change)
-            log_removal(self._services, runtime, change.uri, change.path, change.after_tag, undoes=turn)
-            return
-        before = runtime.session.blobs.get(change.before_blob)
-        request = EditRequest(
-            change.path, Whole("exact"), before, change.after_tag, f"DS4: undo turn {turn}", require_shown=False
-        )
-        await apply_guarded(
-            runtime.files,
-            request,
-            call,
-            on_edit=lambda done: log_edit(self._services, runtime, done, undoes=turn),
-        )
-
-    async def _remove(self, change: Change) -> None:
-        """Undo the creation of a file, as long as nobody else has touched it, in the editor or on disk."""
-        document = await self._services.editor.document(change.path)
-        open_tag = None if document is None else file_tag(document.text)
-        on_disk = await asyncio.to_thread(disk.read, change.path)
-        if {open_tag or change.after_tag, file_tag(on_disk.text)} != {change.after_tag}:
-            raise StaleFileTag("The turn created this file, and it was changed since: it is kept.")
-        # An editor that has it open notices that it is gone, as it does with any other program.
-        try:
-            await asyncio.to_thread(change.path.unlink)
-        except OSError as error:
-            raise NotApplied(f"{change.path} could not be removed: {error.strerror}") from None
+                skipped.append(c.SkippedFile(uri=change.uri, reason=told(error)))
+        if done:
+            runtime.notices.append(undone(turn, [change.path.name for change in found if change.uri in done]))
+        return c.UndoTurnResult(reverted=done, skipped=skipped)
 
 
 def _call(cancel: Cancel) -> Call:

@@ -5,6 +5,7 @@ A snapshot is an optimisation. Whatever is wrong with one is logged and costs a 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ds4_lsp.agent.compaction_host import common_prefix
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.ports import Cancel
-from ds4_lsp.protocol.errors import Ds4Error, EngineDied, StorageFailed
+from ds4_lsp.protocol.errors import EngineDied, StorageFailed
 from ds4_lsp.session import store
 from ds4_lsp.session.meta import has_snapshot
 from ds4_lsp.session.snapshots import Snapshot
@@ -31,6 +32,7 @@ class Snapshots:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._wanted: set[str] = set()
+        self._writing: set[asyncio.Task[None]] = set()
 
     @property
     def _files(self) -> Files:
@@ -62,27 +64,62 @@ class Snapshots:
     async def after_turn(self, runtime: Runtime) -> None:
         if runtime.id in self._wanted:
             self._wanted.discard(runtime.id)
-            await self.save(runtime)
+            await self.copy(runtime)
+
+    async def settle(self) -> None:
+        """Wait for what is still being written."""
+        while self._writing:
+            await asyncio.wait(self._writing)
 
     async def save(self, runtime: Runtime) -> bool:
         """Write what the KV holds of the session's transcript; False when there is nothing of it or it failed."""
+        writing = await self.copy(runtime)
+        return writing is not None and await self.written(writing)
+
+    async def copy(self, runtime: Runtime) -> asyncio.Task[None] | None:
+        """Begin a snapshot of what the KV holds of the session's transcript, and return when the engine may go on: from
+        then on only the disk is written. None when there is nothing of it, or it failed already."""
         engine = self._services.engine
         if not self.enabled or engine.info is None or runtime.transcript is None:
-            return False
+            return None
         tokens = await runtime.transcript.tokens(runtime.session.surface)
         kv = list(engine.kv)
         if not kv or common_prefix(kv, tokens) < len(kv):
-            return False
-        files = self._files
+            return None
         try:
-            path = files.session(runtime.session.kv_dir, engine.info.fingerprint, kv)
-            if not path.exists():
-                await engine.save(path)
-            files.written(path)
-        except (Ds4Error, OSError) as error:
+            path = self._files.session(runtime.session.kv_dir, engine.info.fingerprint, kv)
+        except StorageFailed as error:
             log.warning("no KV snapshot of session %s: %s", runtime.id, error)
-            return False
-        return True
+            return None
+        return await self._begin(path)
+
+    async def written(self, writing: asyncio.Task[None]) -> bool:
+        """Wait until the file is there; False when it could not be written."""
+        await asyncio.wait({writing})
+        return not writing.cancelled() and writing.exception() is None
+
+    async def _begin(self, path: Path) -> asyncio.Task[None]:
+        released = asyncio.Event()
+        writing = asyncio.ensure_future(self._write(path, released))
+        self._writing.add(writing)
+        writing.add_done_callback(lambda task: self._ended(path, task))
+        copied = asyncio.ensure_future(released.wait())
+        try:
+            await asyncio.wait({writing, copied}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            copied.cancel()
+        return writing
+
+    async def _write(self, path: Path, released: asyncio.Event) -> None:
+        if not await asyncio.to_thread(path.exists):
+            await self._services.engine.save(path, released.set)
+        self._files.written(path)
+
+    def _ended(self, path: Path, writing: asyncio.Task[None]) -> None:
+        self._writing.discard(writing)
+        error = None if writing.cancelled() else writing.exception()
+        if error is not None:
+            log.warning("the KV snapshot %s could not be written: %s", path, error)
 
     async def _restore(self, runtime: Runtime, tokens: list[int]) -> None:
         """Read the snapshot that spares most; one that turns out bad is removed, and the next best is tried."""
@@ -143,13 +180,11 @@ class Snapshots:
             services.listener.progress_end("restore")
         if synced.cancelled or not self.enabled or engine.info is None:
             return
-        files = self._files
         try:
-            path = files.sysprompt(engine.info.fingerprint, system)
-            if not path.exists():
-                await engine.save(path)
-            files.written(path)
-        except EngineDied:
-            raise
-        except (Ds4Error, OSError) as error:
+            path = self._files.sysprompt(engine.info.fingerprint, system)
+        except StorageFailed as error:
             log.warning("no KV snapshot of the system prompt: %s", error)
+            return
+        writing = await self._begin(path)
+        if writing.done() and isinstance(writing.exception(), EngineDied):
+            await writing

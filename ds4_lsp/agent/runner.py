@@ -252,14 +252,15 @@ class Runner:
         """Write the session's KV snapshot when nothing else uses the engine. Raises ``Cancelled`` while it waits."""
         async with self._free(cancel):
             await self._services.transcript(runtime)
-            return await self._snapshots.save(runtime)
+            writing = await self._snapshots.copy(runtime)
+        return writing is not None and await self._snapshots.written(writing)
 
     def save_soon(self, runtime: Runtime) -> None:
         self._spawn(self._quietly(self._save(runtime)))
 
     async def _save(self, runtime: Runtime) -> None:
         async with self._engine_free:
-            await self._snapshots.save(runtime)
+            await self._snapshots.copy(runtime)
 
     def prepare_soon(self, runtime: Runtime) -> None:
         """Bring the KV near a session that was switched to, unless a prompt does that anyway."""

@@ -86,6 +86,8 @@ class SessionCommands:
         runtime = self._sessions.find_open(arguments.session_id)
         if runtime is not None and (runtime.cancel is not None or self._services.queue.waiting(runtime.id)):
             raise Busy("The session has a running turn or queued prompts. Interrupt it first, then delete it.")
+        # A snapshot that is being written would bring the session's folder back.
+        await self._snapshots.settle()
         await self._sessions.delete(arguments.session_id)
         self._services.rest()
         return c.DeleteSessionResult(deleted=True)

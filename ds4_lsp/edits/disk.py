@@ -63,12 +63,14 @@ def write(path: Path, text: str, before_tag: str | None) -> None:
 
     ``before_tag``: the tag that the text on disk must still have; None: nothing may be there yet, and missing parent
     directories are made. Encoding, byte order mark and mode stay, and a symlink's target is written, not the link.
-    At every moment the path holds the old file or the new one, whole. ``StaleFileTag``, ``NotFound``, ``NotApplied``.
+    At every moment the path holds the old file or the new one, whole. ``StaleFileTag``, ``NotFound``;
+    ``InvalidRequest``: the text is one that could not be read again; ``NotApplied``: the file is read-only, or leads
+    elsewhere by now, or cannot be written.
     """
     target = Path(os.path.realpath(path))
     try:
         if before_tag is None:
-            data = encode(text, UTF8)
+            data = _fitting(path, encode(text, UTF8))
             if os.path.lexists(target):
                 raise _exists(path)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -79,9 +81,41 @@ def write(path: Path, text: str, before_tag: str | None) -> None:
         found = _decode(data, str(target))
         if status is None or file_tag(found.text) != before_tag:
             raise _changed(path)
-        _replace(target, encode(text, found.encoding), (status, data))
+        _check_writable(target, status)
+        _replace(target, _fitting(path, encode(text, found.encoding)), (status, data))
     except OSError as error:
         raise NotApplied(f"{path} could not be written: {error.strerror or error}") from None
+
+
+def remove(path: Path) -> None:
+    """Remove a file. ``path`` is real: ``NotApplied`` where it leads elsewhere by now. ``OSError``."""
+    _check_place(path)
+    path.unlink()
+
+
+def is_real(path: Path) -> bool:
+    """Whether a path that was real, without links, still is."""
+    return os.path.realpath(path) == str(path)
+
+
+def _check_place(target: Path) -> None:
+    if not is_real(target):
+        raise NotApplied(f"{target} leads somewhere else now: it or a folder of it has become a link")
+
+
+def _check_writable(target: Path, status: os.stat_result) -> None:
+    # A rename needs no permission on the file that it replaces, and the superuser none at all; editors ask for one.
+    if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
+        mode = stat.S_IMODE(status.st_mode)
+        raise NotApplied(f"{target} is read-only (mode {mode:04o}): ask the user, who can make it writable")
+
+
+def _fitting(path: Path, data: bytes) -> bytes:
+    if len(data) >= SIZE_LIMIT:
+        raise InvalidRequest(
+            f"{path} would become too large ({len(data):,} bytes; the limit is {SIZE_LIMIT:,}): use `bash`"
+        )
+    return data
 
 
 def _replace(target: Path, data: bytes, old: tuple[os.stat_result, bytes] | None) -> None:
@@ -97,11 +131,13 @@ def _write_through(temporary: Path, target: Path, data: bytes, old: tuple[os.sta
     try:
         with os.fdopen(descriptor, "wb") as file:
             if old is not None:
-                _keep_owner(file.fileno(), old[0])
-                os.fchmod(file.fileno(), stat.S_IMODE(old[0].st_mode))
+                kept = _keep_owner(file.fileno(), old[0])
+                # A program that runs as its owner must not come to run as somebody else.
+                os.fchmod(file.fileno(), stat.S_IMODE(old[0].st_mode) & (0o7777 if kept else 0o1777))
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        _check_place(target)
         if old is None:
             _move_new(temporary, target)
         elif _identity(target.stat()) != _identity(old[0]) or _bytes(target, str(target)) != old[1]:
@@ -144,12 +180,16 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _keep_owner(descriptor: int, status: os.stat_result) -> None:
+def _keep_owner(descriptor: int, status: os.stat_result) -> bool:
+    """Give a new file the owner and group of the old one; whether it has them."""
     own = os.fstat(descriptor)
-    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
-        # Only root may give files away; a file of one's own is better than no edit.
-        with suppress(PermissionError):
-            os.fchown(descriptor, status.st_uid, status.st_gid)
+    if (own.st_uid, own.st_gid) == (status.st_uid, status.st_gid):
+        return True
+    # Only root may give files away; a file of one's own is better than no edit.
+    with suppress(PermissionError):
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+        return True
+    return False
 
 
 def _sync_directory(directory: Path) -> None:

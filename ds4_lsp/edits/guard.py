@@ -22,10 +22,14 @@ Mode = Literal["rebase", "strict"]
 
 @dataclass(frozen=True)
 class Lines:
-    """1-based inclusive lines of the text that was seen. ``end = start - 1`` inserts before ``start``."""
+    """1-based inclusive lines of the text that was seen. ``end = start - 1`` inserts before ``start``.
+
+    ``exact``: the new text is put there to the byte, its line endings too.
+    """
 
     start: int
     end: int
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,7 @@ def _rebase(target: Target, place: _Place, seen: LineIndex, current: str) -> tup
 def _fit(target: Target, new: str, index: LineIndex, place: _Place, *, rebased: bool) -> Resolution:
     """The target's place with the text to put there."""
     back = 0
-    if target == Whole("exact"):
+    if target == Whole("exact") or (isinstance(target, Lines) and target.exact):
         fitted = new
     elif isinstance(target, OldText) or target == Whole("text"):
         fitted = fit_span(new, index, (place.start, place.end), (place.first, place.last))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +145,9 @@ class EngineClient:
             seconds=generated["seconds"],
         )
 
-    async def save(self, path: Path) -> Sequence[int]:
+    async def save(self, path: Path, on_released: Callable[[], None] | None = None) -> Sequence[int]:
         operation = self._exchange.begin("save")
+        operation.on_released = on_released
         _, tokens = await self._exchange.run(operation, {"path": _absolute(path)}, array("i"), Cancel())
         return tokens.tolist()
 

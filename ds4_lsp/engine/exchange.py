@@ -41,6 +41,8 @@ class Operation:
     texts: list[str] = field(default_factory=list)
     on_progress: OnProgress | None = None
     on_tokens: OnTokens | None = None
+    on_released: Callable[[], None] | None = None
+    """The engine is free again, though the operation is not over."""
     failure: Exception | None = None
     """What a callback raised: the operation is cancelled, and the caller gets it."""
 
@@ -195,6 +197,8 @@ class Exchange:
         elif event == "released":
             self._note_kv(operation, header["kv"])
             self.release(operation)
+            if operation.on_released is not None:
+                self._call_back(operation, operation.on_released)
         else:
             self._finish(operation, header, tokens)
 

@@ -22,17 +22,20 @@ from ds4_lsp.server.workspace_edit import applied_twice, guard, workspace_edit
 log = logging.getLogger(__name__)
 
 VERIFY = 2.0
-"""Seconds for the client to answer, and for the document to change."""
+"""Seconds for an open document to change: after the request, and after its answer."""
+WORKING = 30.0
+"""Seconds for a client to open a file that is not open, or to save one: language servers start, formatters run."""
 PREVIEW = 600.0
 """Seconds for the user to look at a preview."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``seen``: the editor's document had exactly the text expected. ``saved``: as the client says."""
+    """``seen``: the editor's document had exactly the text expected. ``saved`` and ``file_tag``: as the client says."""
 
     seen: bool = False
     saved: bool = False
+    file_tag: str | None = None
     failure: str | None = None
     rejected: bool = False
 
@@ -67,17 +70,19 @@ class Applier:
             if not saved:
                 # An unopened file's proof is the disk; without a save it is the document that the editor opened for it.
                 await asyncio.wait({seen}, timeout=VERIFY)
-            return Outcome(seen=_happened(seen), saved=saved)
+            tag = answer.get("fileTag")
+            return Outcome(seen=_happened(seen), saved=saved, file_tag=tag if isinstance(tag, str) else None)
 
     async def _send(self, edit: FileEdit, seen: asyncio.Future[None], *, confirm: bool) -> dict[str, Any] | Outcome:
         """The client's answer, once it is one that claims success (or the document shows it); else the failure."""
         request = asyncio.ensure_future(self._protocol.ask(*self._request(edit, confirm=confirm)))
         try:
-            patience = PREVIEW if confirm else VERIFY
+            patience = PREVIEW if confirm else WORKING if edit.version is None else VERIFY
             await asyncio.wait({request, seen}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if not request.done() and _happened(seen):
                 # The text is there; only what the answer says of saving is still missing.
-                await asyncio.wait({request}, timeout=VERIFY)
+                saves = edit.save and self._client().guarded_apply
+                await asyncio.wait({request}, timeout=WORKING if saves else VERIFY)
             if not request.done():
                 return {} if _happened(seen) else Outcome(failure="the editor did not answer the request to apply it")
             answer = request.result()
@@ -109,11 +114,13 @@ class Applier:
         return "workspace/applyEdit", {"label": edit.label, "edit": change}
 
     async def _save(self, edit: FileEdit) -> bool:
-        if not edit.save or not self._client().save_document:
+        client = self._client()
+        # Who has the guarded request has saved with it, or has a reason not to.
+        if not edit.save or not client.save_document or client.guarded_apply:
             return False
         try:
             ask = self._protocol.ask("ds4/saveDocument", {"uri": self._spelling(edit)})
-            answer = await asyncio.wait_for(ask, VERIFY)
+            answer = await asyncio.wait_for(ask, WORKING)
         except (ClientError, TimeoutError) as error:
             log.warning("the editor did not save %s: %s", edit.uri, error or "no answer")
             return False

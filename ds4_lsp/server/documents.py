@@ -28,6 +28,7 @@ Watcher = Callable[[str | None], None]
 class Document:
     """``uri`` is canonical, ``client_uri`` as the client spells it. ``order``: documents opened before it.
 
+    ``base``: the text when the client opened or last saved it, which is what the disk had then.
     ``mark``: the byte order mark that the client's buffer begins with, or nothing. It is no part of ``text``, but the
     client's positions count it.
     """
@@ -38,6 +39,7 @@ class Document:
     text: str
     order: int
     mark: str = ""
+    base: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class DocumentStore:
         mark, text = _unmarked(text)
         with self._lock:
             self._opened += 1
-            self._documents[canonical] = Document(canonical, uri, version, text, self._opened, mark)
+            self._documents[canonical] = Document(canonical, uri, version, text, self._opened, mark, text)
         self._notify(canonical, text)
 
     def change(self, uri: str, version: int, changes: Sequence[Change]) -> None:
@@ -103,6 +105,14 @@ class DocumentStore:
             self._notify(canonical, text)
         with self._lock:
             self._documents[canonical] = replace(document, version=version, text=text, mark=mark)
+
+    def saved(self, uri: str, text: str | None = None) -> None:
+        """The disk has ``text`` of the document; None: what the document has now."""
+        canonical = uris.canonical(uri)
+        with self._lock:
+            document = self._documents.get(canonical)
+            if document is not None:
+                self._documents[canonical] = replace(document, base=document.text if text is None else text)
 
     def close(self, uri: str) -> None:
         canonical = uris.canonical(uri)

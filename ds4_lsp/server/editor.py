@@ -6,19 +6,26 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ds4_lsp.edits import disk, text, uris
 from ds4_lsp.ports import Answer, Applied, Cancel, FileEdit, OpenDocument, Question
 from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
 from ds4_lsp.protocol.settings import EditSettings
-from ds4_lsp.server.applying import Applier
+from ds4_lsp.server.applying import Applier, Outcome
 from ds4_lsp.server.approvals import Approvals
 from ds4_lsp.server.client import Client
 from ds4_lsp.server.documents import Document, DocumentStore
 from ds4_lsp.server.worker import Loop
 
 log = logging.getLogger(__name__)
+
+UNVERSIONED = (
+    "the editor takes edits without a version (it lacks workspace.workspaceEdit.documentChanges), so this one could "
+    "land on what the user types meanwhile. Files that are not open in it can be edited: ask the user to close this one"
+)
+ELSEWHERE = "its path leads somewhere else now, or out of the workspace folders"
 
 
 class ServerEditor:
@@ -102,20 +109,29 @@ class ServerEditor:
         confirm = self._settings().confirm == "always"
         client = self._client()
         in_editor = edit.version is not None or _guards_unopened(edit, client)
+        if edit.version is not None and not (client.guarded_apply or client.document_changes):
+            return Applied(saved=False, failure=UNVERSIONED)
         if confirm and not (in_editor and client.annotations):
+            inside = self._contains(edit.path)
             answer = await self._main.call(self._approvals.confirm(f"{edit.label}\n{edit.path}"))
             if answer is not True:
                 reason = "the user rejected it" if answer is False else "nobody could be asked to confirm it"
                 return Applied(saved=False, failure=reason, rejected=answer is False)
+            # Minutes may have passed.
+            if not disk.is_real(edit.path) or (inside and not self._contains(edit.path)):
+                return Applied(saved=False, failure=ELSEWHERE)
         if not in_editor:
             return await asyncio.to_thread(self._write, edit)
+        if edit.version is not None and edit.save and await asyncio.to_thread(self._is_newer_on_disk, edit):
+            edit = replace(edit, save=False)
         outcome = await self._main.call(self._applier.apply(edit, confirm=confirm and client.annotations))
+        if outcome.rejected:
+            return Applied(saved=False, failure="the user rejected it", rejected=True)
+        if edit.version is None:
+            return await asyncio.to_thread(self._verify_unopened, edit, outcome)
         if outcome.failure is not None:
-            failure = "the user rejected it" if outcome.rejected else outcome.failure
-            return Applied(saved=False, failure=failure, rejected=outcome.rejected)
-        if edit.version is not None:
-            return Applied(saved=outcome.saved and await asyncio.to_thread(self._is_saved, edit))
-        return await asyncio.to_thread(_verify_unopened, edit, outcome.seen)
+            return Applied(saved=False, failure=outcome.failure)
+        return await asyncio.to_thread(self._look_for_save, edit, outcome)
 
     async def ask(self, question: Question, cancel: Cancel) -> Answer:
         asked = self._main.submit(self._approvals.ask(question))
@@ -133,24 +149,69 @@ class ServerEditor:
         finally:
             forget()
 
-    def _is_saved(self, edit: FileEdit) -> bool:
-        """Whether the disk has the edit, as the editor says: a command that runs next has to see it."""
+    def _contains(self, path: Path) -> bool:
+        return any(path.is_relative_to(root) for root in self.roots)
+
+    def _is_newer_on_disk(self, edit: FileEdit) -> bool:
+        """Whether another program has saved the file since the editor opened or saved it: a save would undo that."""
+        document = self._documents.get(edit.uri)
+        if document is None:
+            return False
         try:
-            found = text.file_tag(disk.read(edit.path).text)
+            found = text.unify(disk.read(edit.path).text)
+        except Ds4Error:
+            # Gone, or in an encoding that only the editor knows.
+            return False
+        # Some editors show mixed line endings as one kind.
+        return found not in (text.unify(document.base), text.unify(edit.before))
+
+    def _look_for_save(self, edit: FileEdit, outcome: Outcome) -> Applied:
+        """Whether the disk has the edit, whatever the editor says: a command that runs next has to see it."""
+        try:
+            written = disk.read(edit.path).text
         except InvalidRequest:
             # In an encoding that only the editor knows: its word has to do.
-            return True
+            return Applied(saved=outcome.saved)
         except Ds4Error:
-            return False
-        document = self._documents.get(edit.uri)
+            return Applied(saved=False)
+        found, document = text.file_tag(written), self._documents.get(edit.uri)
         # A formatter that runs on save changes both.
-        return found == edit.after_tag or (document is not None and found == text.file_tag(document.text))
+        if found == edit.after_tag or (document is not None and written == document.text):
+            self._documents.saved(edit.uri, written)
+            return Applied(saved=True, saved_tag=found if found == outcome.file_tag else None)
+        return Applied(saved=False)
+
+    def _verify_unopened(self, edit: FileEdit, outcome: Outcome) -> Applied:
+        """What became of the edit of a file that was not open: the disk shows it, else the document that the editor
+        opened for it."""
+        try:
+            found = text.file_tag(disk.read(edit.path).text)
+        except Ds4Error as error:
+            found = None
+            log.info("after an edit: %s", error.message)
+        if found == edit.after_tag:
+            return Applied(saved=True)
+        if outcome.failure is not None:
+            return Applied(saved=False, failure=outcome.failure)
+        document = self._documents.get(edit.uri)
+        shown = {outcome.file_tag, text.file_tag(document.text) if document is not None and outcome.seen else None}
+        if found is not None and found in shown - {None, edit.before_tag}:
+            # A formatter ran on save. Only what was seen to follow the edit is taken for its doing.
+            own = outcome.seen and found == outcome.file_tag
+            return Applied(saved=True, saved_tag=found if own else None)
+        if outcome.seen:
+            return Applied(saved=False)
+        return Applied(
+            saved=False, failure="the editor answered that it applied the edit, but the file does not have it"
+        )
 
     def _write(self, edit: FileEdit) -> Applied:
         """Write an unopened file; its text is looked at once more just before."""
         located = (uris.to_path(document.uri) for document in self._documents.all())
         if any(path is not None and _real(path) == edit.path for path in located):
             return Applied(saved=False, failure="the file was opened in the editor meanwhile")
+        if not disk.is_real(edit.path):
+            return Applied(saved=False, failure=ELSEWHERE)
         try:
             disk.write(edit.path, edit.after, None if edit.create else edit.before_tag)
         except Ds4Error as error:
@@ -165,19 +226,6 @@ def _guards_unopened(edit: FileEdit, client: Client) -> bool:
     meanwhile: without the guarded request the server writes the file, and looks itself.
     """
     return client.guarded_apply and (not edit.create or (client.create_files and client.document_changes))
-
-
-def _verify_unopened(edit: FileEdit, seen: bool) -> Applied:
-    try:
-        found = text.file_tag(disk.read(edit.path).text)
-    except Ds4Error as error:
-        found = None
-        log.info("after an edit: %s", error.message)
-    if found == edit.after_tag:
-        return Applied(saved=True)
-    if seen:
-        return Applied(saved=False)
-    return Applied(saved=False, failure="the editor answered that it applied the edit, but the file did not change")
 
 
 def _open(document: Document, path: Path) -> OpenDocument:

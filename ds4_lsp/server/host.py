@@ -103,7 +103,7 @@ class Host:
             types.WINDOW_WORK_DONE_PROGRESS_CANCEL: self.work_done_progress_cancel,
             types.TEXT_DOCUMENT_DID_OPEN: self.did_open,
             types.TEXT_DOCUMENT_DID_CHANGE: self.did_change,
-            types.TEXT_DOCUMENT_DID_SAVE: lambda _params: None,
+            types.TEXT_DOCUMENT_DID_SAVE: lambda params: self._documents.saved(params.text_document.uri),
             types.TEXT_DOCUMENT_DID_CLOSE: self.did_close,
             types.TEXT_DOCUMENT_CODE_ACTION: self.code_action,
         }

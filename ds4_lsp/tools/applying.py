@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ds4_lsp.edits import context
+from ds4_lsp.edits import context, disk
 from ds4_lsp.edits.guard import OldText, Refusal, Target, resolve
 from ds4_lsp.edits.pages import excerpt
 from ds4_lsp.edits.plan import plan
 from ds4_lsp.edits.text import LineIndex, file_tag
+from ds4_lsp.edits.unfit import unfit
 from ds4_lsp.edits.uris import from_path
 from ds4_lsp.edits.views import FileViews, Ranges, Splice
 from ds4_lsp.ports import FileEdit
@@ -18,12 +20,16 @@ from ds4_lsp.protocol.errors import Ambiguous, Denied, Ds4Error, InvalidRequest,
 from ds4_lsp.tools.base import Call
 from ds4_lsp.tools.files import Files, Loaded
 
+LONGEST_REASON = 300
+"""Code points of a client's own words: a result that they fill leaves the model nothing else to read."""
+
 
 @dataclass(frozen=True)
 class EditRequest:
     """``target`` None creates the file. ``path``: real. ``file_tag``: of the text that the author saw.
 
-    ``require_shown`` False is for clients and undo, which know the whole text that they name.
+    ``require_shown`` False is for clients and undo, which know the whole text that they name. ``save`` False leaves the
+    file unsaved whatever the settings say.
     """
 
     path: Path
@@ -32,6 +38,7 @@ class EditRequest:
     file_tag: str
     label: str
     require_shown: bool = True
+    save: bool = True
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class EditDone:
     ``replaced``: the lines it took the place of; ``start_line`` to ``end_line``: the lines it is now. Both are 1-based
     inclusive, and end before they start when there are none. ``shift``: by how much the lines below moved.
     ``current_tag``: differs from ``edit.after_tag`` when the file has changed again, as by a formatter on save.
+    ``saved_tag``: that of the text on disk when the edit's own save changed it, as formatters do.
     ``around`` and ``shown``: the text around the edit with line numbers, and which of its lines are whole.
     """
 
@@ -57,6 +65,7 @@ class EditDone:
     current_tag: str
     rebased: bool = False
     saved: bool = False
+    saved_tag: str | None = None
 
     @property
     def created(self) -> bool:
@@ -112,7 +121,7 @@ async def _create(files: Files, request: EditRequest, call: Call) -> EditDone:
         after_tag=file_tag(request.new_text),
         label=request.label,
         create=True,
-        save=files.settings().edits.save,
+        save=request.save and files.settings().edits.save,
     )
     return await _send(files, _done(edit, call, name, (1, 0), least=0))
 
@@ -140,11 +149,13 @@ async def _change(files: Files, request: EditRequest, target: Target, call: Call
         end=found.end,
         new_text=found.new_text,
         label=request.label,
-        save=files.settings().edits.save,
+        save=request.save and files.settings().edits.save,
     )
     done = _done(edit, call, loaded.name, (found.start_line, found.end_line), least=isinstance(target, OldText))
     done = replace(done, rebased=found.rebased)
-    return await _send(files, done) if done.changed else replace(done, saved=True)
+    if not done.changed:
+        return replace(done, saved=loaded.source == "disk" or await _is_on_disk(loaded))
+    return await _send(files, done)
 
 
 def _done(edit: FileEdit, call: Call, name: str, replaced: tuple[int, int], least: int) -> EditDone:
@@ -175,13 +186,20 @@ async def _load(files: Files, request: EditRequest, views: FileViews) -> Loaded:
 async def _send(files: Files, done: EditDone) -> EditDone:
     """Have the editor apply it, and look whether it did."""
     edit, name = done.edit, done.name
+    problem = unfit(edit.before, edit.new_text, edit.after)
+    if problem is not None:
+        raise InvalidRequest(f"{name} was not changed: {problem}.")
     files.before_edit(edit)
+    await files.workspace.check(edit.path, done.call)
     applied = await files.editor.apply(edit)
     if applied.rejected:
         raise Denied(f"{name} was not changed: the user rejected this edit in the preview. Ask what they want instead.")
     if applied.failure is not None:
+        reason = clipped(applied.failure)
         raise NotApplied(
-            f"{name} was not changed: {applied.failure}. Read it again before you try once more.", uri=edit.uri
+            f"{name} was not edited as asked: {reason}. Read it again before you try once more.",
+            uri=edit.uri,
+            reason=reason,
         )
     try:
         now = await files.load(edit.path)
@@ -192,7 +210,21 @@ async def _send(files: Files, done: EditDone) -> EditDone:
             f"{name} was not changed, although the editor said so. Read it again before you try once more.",
             uri=edit.uri,
         )
-    return replace(done, saved=applied.saved, current_tag=now.tag)
+    return replace(done, saved=applied.saved, current_tag=now.tag, saved_tag=applied.saved_tag)
+
+
+async def _is_on_disk(loaded: Loaded) -> bool:
+    try:
+        found = await asyncio.to_thread(disk.read, loaded.path)
+    except Ds4Error:
+        return False
+    return found.text == loaded.text
+
+
+def clipped(reason: str) -> str:
+    """What a client gave as its reason, at a length that a model and a user can be told."""
+    text = " ".join(reason.split())
+    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…"
 
 
 def _refused(loaded: Loaded, why: Refusal, tag: str) -> Ds4Error:

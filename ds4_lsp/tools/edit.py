@@ -90,8 +90,9 @@ def report(done: EditDone) -> ToolResult:
         notes.append(f"The file had changed since you read it; your lines now were {_rows(first, last)}.")
     if done.shift and not done.created and end < total:
         notes.append(f"Lines below moved by {done.shift:+d}: their old numbers are stale.")
-    if done.changed and not done.saved:
-        notes.append("Changed in the editor but not saved: commands run by `bash` still see the old text.")
+    if not done.saved:
+        where = "Changed in the editor but not saved" if done.changed else "The editor has not saved it"
+        notes.append(f"{where}: commands run by `bash` still see the old text.")
     if done.current_tag != edit.after_tag:
         notes.append(
             f"The file has changed again since (by the user, or a formatter on save), to file_tag={done.current_tag}: "

@@ -10,10 +10,11 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from ds4_lsp.edits.uris import from_path, to_path
 from ds4_lsp.ports import Editor
-from ds4_lsp.protocol.errors import InvalidRequest, OutsideWorkspace
+from ds4_lsp.protocol.errors import InvalidRequest, NotApplied, OutsideWorkspace
 from ds4_lsp.protocol.settings import Settings
 from ds4_lsp.tools.base import Call
 from ds4_lsp.tools.permissions import Gate
@@ -29,6 +30,8 @@ class Workspace:
         self._editor = editor
         self._gate = gate
         self._settings = settings
+        self._left: WeakKeyDictionary[Call, set[Path]] = WeakKeyDictionary()
+        """Paths outside that a call was let out to."""
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -43,9 +46,28 @@ class Workspace:
         it is no path.
         """
         path = self.locate(name)
-        if not self.contains(path):
-            await self._leave(path, name, call)
+        await self._admit(path, name, call)
         return path
+
+    async def check(self, path: Path, call: Call) -> None:
+        """Look once more, right before a file is changed, whether a real path still leads where it did.
+
+        Since it was resolved a folder may have become a link, or left the workspace: a question takes the user minutes.
+        ``NotApplied``: it leads elsewhere. ``OutsideWorkspace``, ``Denied``: as in :meth:`resolve`.
+        """
+        if _real(path) != path:
+            raise NotApplied(
+                f"{self.display(path)} was not changed: its path leads somewhere else now, since it or a folder of it "
+                "has become a link. Look again where it leads.",
+                reason="its path leads somewhere else now",
+            )
+        await self._admit(path, str(path), call)
+
+    async def _admit(self, path: Path, name: str, call: Call) -> None:
+        if self.contains(path) or path in self._left.get(call, ()):
+            return
+        await self._leave(path, name, call)
+        self._left.setdefault(call, set()).add(path)
 
     def locate(self, name: str) -> Path:
         """The real path that ``name`` means, wherever it leads."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from editor_model import tag_of
-from lsp_client import GUARDED, PLAIN, Client, ResponseError
+from lsp_client import GUARDED, MARK, PLAIN, Client, ResponseError
 from rig import Rig, call, prompt
 
 IDLE = {"model": {"preload": False}}
@@ -291,3 +291,136 @@ async def test_undo_restores_a_turn_also_after_a_restart_and_skips_what_changed_
     assert not (tiny.workspace / "kept.txt").exists()
     assert await code(client, "ds4.undoTurn", {}) == "notFound"
     assert "turn" in await code(client, "ds4.undoTurn", {"turn": 0})
+
+
+ROWS = "".join(f"l{number}\n" for number in range(1, 13))
+SMALL = {"model": {"contextSize": 8192}}
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_undo_keeps_what_others_wrote_between_two_edits_of_the_turn(tiny: Rig, is_open: bool) -> None:
+    """The user in the editor, or another program; also in a file that the turn created."""
+    path, made = tiny.file("a.txt", ROWS), tiny.workspace / "new.txt"
+    others = [call("bash", command=f"sed -i {how}") for how in ("'s/l6/l6 typed/' a.txt", "'1i mine' new.txt")]
+    script = tiny.script(
+        call("read", path="a.txt"),
+        call("edit", path="a.txt", file_tag=tag_of(ROWS), line=2, new="A2"),
+        *([] if is_open else others[:1]),
+        call("edit", path="a.txt", file_tag=tag_of(ROWS), line=10, new="A10"),
+        call("write", path="new.txt", content="n1\nn2\nn3\n"),
+        *([] if is_open else others[1:]),
+        call("edit", path="new.txt", file_tag=tag_of("n1\nn2\nn3\n"), line=3, new="N3"),
+        "Done.",
+    )
+    settings = SMALL | {"permissions": {"bash": "allow"}}
+    client = await tiny.start(script=script, settings=settings, capabilities=GUARDED if is_open else PLAIN)
+    honest = client.handlers["ds4/applyGuardedEdit"]
+
+    def typing(params: Any) -> Any:
+        answer = honest(params)
+        uri = params["guards"][0]["uri"]
+        text = client.buffers[uri][1]
+        if "typed" not in text and "mine" not in text:
+            client.change(uri, 0, len(text), text.replace("l6", "l6 typed").replace("n1\n", "mine\nn1\n"))
+        return answer
+
+    client.handlers["ds4/applyGuardedEdit"] = typing
+    if is_open:
+        client.open(path.as_uri(), ROWS)
+    result = await prompt(client, "go")
+    assert all(one["ok"] for one in result["toolCalls"])
+    undone = await client.run("ds4.undoTurn")
+    assert path.read_text() == ROWS.replace("l6", "l6 typed")
+    assert path.as_uri() not in client.buffers or client.buffers[path.as_uri()][1] == path.read_text()
+    assert undone["reverted"] == [path.as_uri()]
+    assert [one["uri"] for one in undone["skipped"]] == [made.as_uri()]
+    assert "it is kept" in undone["skipped"][0]["reason"]
+    assert made.read_text() == "mine\nn1\nn2\nN3\n"
+
+
+async def test_undo_goes_nowhere_that_the_files_of_the_turn_are_not_any_more(tiny: Rig) -> None:
+    other, outside = tiny.root / "other", tiny.root / "outside"
+    for folder in (other, outside):
+        folder.mkdir()
+        (folder / "x.txt").write_text("x\n")
+    for name in ("d/x.txt", "e/x.txt", "a.txt"):
+        tiny.file(name, "x\n")
+    elsewhere = str(other / "x.txt")
+    names = ("d/x.txt", elsewhere, "a.txt")
+    script = tiny.script(
+        *(call("read", path=name) for name in names),
+        *(call("edit", path=name, file_tag=tag_of("x\n"), line=1, new="X") for name in names),
+        call("write", path="e/new.txt", content="X\n"),
+        "Done.",
+    )
+    client = await tiny.start(script=script, settings=SMALL, capabilities=PLAIN)
+    folder = {"uri": other.as_uri(), "name": "other"}
+    client.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": [folder], "removed": []}})
+    assert all(one["ok"] for one in (await prompt(client, "go"))["toolCalls"])
+    client.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": [], "removed": [folder]}})
+    for name in ("x.txt", "new.txt"):
+        (outside / name).write_text("X\n")
+    for name in ("d", "e"):
+        (tiny.workspace / name).rename(tiny.root / f"moved-{name}")
+        (tiny.workspace / name).symlink_to(outside, target_is_directory=True)
+    undone = await client.run("ds4.undoTurn")
+    assert undone["reverted"] == [tiny.uri("a.txt")]
+    reasons = {one["uri"]: one["reason"] for one in undone["skipped"]}
+    assert sorted(reasons) == sorted([tiny.uri("d/x.txt"), tiny.uri("e/new.txt"), (other / "x.txt").as_uri()])
+    assert "outside the workspace" in reasons[(other / "x.txt").as_uri()]
+    assert "somewhere else" in reasons[tiny.uri("d/x.txt")]
+    for file in (other / "x.txt", outside / "x.txt", outside / "new.txt"):
+        assert file.read_text() == "X\n"
+    # What could not be undone stands in no earlier turn's way; here there is none, and it is named again.
+    again = await client.run("ds4.undoTurn")
+    assert (again["reverted"], len(again["skipped"])) == ([], 3)
+
+
+async def test_where_a_path_leads_is_looked_at_once_more_after_a_question(rig: Rig) -> None:
+    rig.file("d/x.txt", "x\n")
+    outside = rig.root / "outside"
+    outside.mkdir()
+    (outside / "x.txt").write_text("x\n")
+    client = await rig.start(settings=IDLE | {"edits": {"confirm": "always"}}, capabilities=PLAIN)
+
+    def swapped(_params: Any) -> Any:
+        (rig.workspace / "d").rename(rig.root / "moved")
+        (rig.workspace / "d").symlink_to(outside, target_is_directory=True)
+        return {"title": "Apply"}
+
+    def removed(_params: Any) -> Any:
+        folder = {"uri": rig.workspace.as_uri(), "name": "ws"}
+        client.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": [], "removed": [folder]}})
+        return {"title": "Apply"}
+
+    path = rig.file("f/x.txt", "x\n")
+    for uri, while_asked in ((rig.uri("d/x.txt"), swapped), (path.as_uri(), removed)):
+        client.handlers["window/showMessageRequest"] = while_asked
+        edit = {"uri": uri, "fileTag": tag_of("x\n"), "range": "all", "newText": "y\n"}
+        assert await code(client, "ds4.applyEdit", edit) == "notApplied"
+    assert (outside / "x.txt").read_text() == path.read_text() == (rig.root / "moved" / "x.txt").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("capabilities", [PLAIN, GUARDED], ids=["plain", "guarded"])
+async def test_a_text_that_could_not_be_read_again_is_refused_before_anything_is_changed(
+    rig: Rig, capabilities: Any
+) -> None:
+    client = await rig.start(settings=IDLE, capabilities=capabilities)
+    for name, is_open in (("open.txt", True), ("closed.txt", False)):
+        path = rig.file(name, "one\ntwo\n")
+        if is_open:
+            client.open(path.as_uri(), "one\ntwo\n")
+        edit = {"uri": path.as_uri(), "fileTag": tag_of("one\ntwo\n")}
+        large = {"range": "all", "newText": "y" * 50_000_000}
+        assert await code(client, "ds4.applyEdit", {**edit, **large}) == "invalid"
+        for new in ("a\0b", "\ud800", MARK + "x"):
+            for target in ({"range": "all"}, {"startLine": 1, "endLine": 1}):
+                assert await code(client, "ds4.applyEdit", {**edit, **target, "newText": new}) == "invalid"
+        # A mark is text anywhere else, and what is there already is not held against an edit.
+        assert (await client.run("ds4.applyEdit", {**edit, "oldText": "two", "newText": MARK}))["applied"]
+        after = f"one\n{MARK}\n"
+        edit["fileTag"] = tag_of(after)
+        assert await code(client, "ds4.applyEdit", {**edit, "oldText": "one\n", "newText": ""}) == "invalid"
+        assert (client.buffers[path.as_uri()][1] if is_open else path.read_text()) == after
+    assert len(client.notifications("ds4/applyGuardedEdit")) == (2 if capabilities is GUARDED else 0)
+    assert list(rig.workspace.glob("*.tmp")) == []

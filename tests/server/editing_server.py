@@ -1,7 +1,8 @@
 """``python editing_server.py [server options]``: the server with the agent of ``editing_agent.py``.
 
 ``VERIFY`` in the environment: seconds to wait for an edit to show, so that a lie need not cost a test the usual time,
-and a busy machine does not make an honest client look like a liar.
+and a busy machine does not make an honest client look like a liar. ``WORKING``: seconds that a client may take to open
+or save a file, as many unless given.
 
 ``MEDDLE``: a file that may come to hold ``{"when", "path", "data"}``. It is obeyed once: when the server is about to
 write a file itself (``before``), or has written the new text and not yet put it in place (``during``), the file at
@@ -49,7 +50,9 @@ def make_agent(editor: Any, listener: Any, start: Any) -> Any:
 
     if "MEDDLE" in os.environ:
         let_meddle(Path(os.environ["MEDDLE"]))
-    applying.VERIFY = float(os.environ.get("VERIFY", applying.VERIFY))
+    if "VERIFY" in os.environ:
+        applying.VERIFY = float(os.environ["VERIFY"])
+        applying.WORKING = float(os.environ.get("WORKING", applying.VERIFY))
     return Editing(editor, listener, start)
 
 

@@ -5,7 +5,7 @@ local picture = require('picture')
 local plugin = vim.fs.dirname(vim.fs.dirname(vim.fs.abspath(debug.getinfo(1, 'S').source:sub(2))))
 
 ---Milliseconds for what a model does on a busy machine.
-local LONG = 40000
+local LONG = 240000
 local count = 0
 
 ---@class ds4.test.Editor

@@ -240,7 +240,8 @@ test('with edits.confirm the user sees the difference first, and decides', funct
     editor:lua(
       [[
       _G.problem, _G.result, _G.asked = nil, nil, {}
-      require('ds4').request('ds4.applyEdit', ..., function(problem, result) _G.problem, _G.result = problem, result end)
+      local function answered(problem, result) _G.problem, _G.result = problem, result end
+      require('ds4').request('ds4.applyEdit', ..., answered)
     ]],
       { uri = uri, fileTag = read.fileTag, startLine = 2, endLine = 2, newText = '    return a + b' }
     )

@@ -23,7 +23,7 @@ local function on_key(key, typed)
   end
   presses = presses + 1
   local press, before = presses, mapped
-  -- The mapping, if it is run, is run before anything that is scheduled; of several calls for one press the last counts.
+  -- A mapping is run before anything that is scheduled. Of several calls for one press the last counts.
   vim.schedule(function()
     if press == presses and before == mapped then
       stop()

@@ -89,14 +89,14 @@ const tests = {
   },
 
   async 'an edit of lines that the user changed meanwhile is refused, and one of other lines lands'() {
-    const document = await open('same.py', 'one\ntwo\nthree\n');
+    const document = await open('same.py', 'one\ntwo\nthree\nfour\n');
     const seen = await tagOf(at('same.py'));
     const line = new vscode.Range(1, 0, 1, 3);
     await vscode.window.activeTextEditor.edit((builder) => builder.replace(line, 'mine'));
-    await assert.rejects(Promise.resolve(edit(at('same.py'), seen, 2, 'TWO')), /changed/);
-    assert.equal(document.getText(), 'one\nmine\nthree\n');
-    assert.equal((await edit(at('same.py'), seen, 3, 'THREE')).applied, true);
-    assert.equal(document.getText(), 'one\nmine\nTHREE\n');
+    await assert.rejects(Promise.resolve(edit(at('same.py'), seen, 2, 'TWO')), /have changed since/);
+    assert.equal(document.getText(), 'one\nmine\nthree\nfour\n');
+    assert.equal((await edit(at('same.py'), seen, 4, 'FOUR')).applied, true);
+    assert.equal(document.getText(), 'one\nmine\nthree\nFOUR\n');
   },
 
   async 'what is typed while an edit applies is never lost'() {
