@@ -16,7 +16,7 @@ from ds4_lsp.agent.services import Services
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.errors import EngineDied, StorageFailed
 from ds4_lsp.session import store
-from ds4_lsp.session.meta import has_snapshot
+from ds4_lsp.session.meta import KV_NAME, has_snapshot
 from ds4_lsp.session.snapshots import Snapshot
 from ds4_lsp.session.snapshots import Snapshots as Files
 
@@ -32,7 +32,7 @@ class Snapshots:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._wanted: set[str] = set()
-        self._writing: set[asyncio.Task[None]] = set()
+        self._writing: dict[asyncio.Task[None], Path] = {}
 
     @property
     def _files(self) -> Files:
@@ -66,10 +66,10 @@ class Snapshots:
             self._wanted.discard(runtime.id)
             await self.copy(runtime)
 
-    async def settle(self) -> None:
-        """Wait for what is still being written."""
-        while self._writing:
-            await asyncio.wait(self._writing)
+    async def settle(self, within: Path | None = None) -> None:
+        """Wait for what is still being written; with ``within`` only for what is written below that directory."""
+        while writing := [task for task, path in self._writing.items() if within is None or within in path.parents]:
+            await asyncio.wait(writing)
 
     async def save(self, runtime: Runtime) -> bool:
         """Write what the KV holds of the session's transcript; False when there is nothing of it or it failed."""
@@ -80,7 +80,7 @@ class Snapshots:
         """Begin a snapshot of what the KV holds of the session's transcript, and return when the engine may go on: from
         then on only the disk is written. None when there is nothing of it, or it failed already."""
         engine = self._services.engine
-        if not self.enabled or engine.info is None or runtime.transcript is None:
+        if not self.enabled or engine.info is None or runtime.transcript is None or runtime.session.closed:
             return None
         tokens = await runtime.transcript.tokens(runtime.session.surface)
         kv = list(engine.kv)
@@ -101,7 +101,7 @@ class Snapshots:
     async def _begin(self, path: Path) -> asyncio.Task[None]:
         released = asyncio.Event()
         writing = asyncio.ensure_future(self._write(path, released))
-        self._writing.add(writing)
+        self._writing[writing] = path
         writing.add_done_callback(lambda task: self._ended(path, task))
         copied = asyncio.ensure_future(released.wait())
         try:
@@ -116,7 +116,7 @@ class Snapshots:
         self._files.written(path)
 
     def _ended(self, path: Path, writing: asyncio.Task[None]) -> None:
-        self._writing.discard(writing)
+        self._writing.pop(writing, None)
         error = None if writing.cancelled() else writing.exception()
         if error is not None:
             log.warning("the KV snapshot %s could not be written: %s", path, error)
@@ -137,7 +137,8 @@ class Snapshots:
     def _best(self, runtime: Runtime, fingerprint: str, tokens: list[int]) -> Snapshot | None:
         files = self._files
         try:
-            own = files.find(runtime.session.kv_dir, fingerprint, tokens)
+            # Looked for, and not made: the session's directory may be gone.
+            own = files.find(runtime.session.directory / KV_NAME, fingerprint, tokens)
             shared = files.find(files.sysprompts, fingerprint, tokens)
         except StorageFailed as error:
             log.warning("KV snapshots cannot be used: %s", error)

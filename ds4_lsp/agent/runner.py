@@ -269,7 +269,7 @@ class Runner:
 
     async def _prepare(self, runtime: Runtime) -> None:
         async with self._engine_free:
-            if self._services.queue.items or self._services.engine.info is None:
+            if self._services.queue.items or self._services.engine.info is None or runtime.session.closed:
                 return
             cancel = Cancel()
             await self._operate(runtime, cancel, self._snapshots.prepare(runtime, cancel))

@@ -13,7 +13,7 @@ from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.sessions import Sessions
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol import commands as c
-from ds4_lsp.protocol.errors import Busy
+from ds4_lsp.protocol.errors import Busy, NotFound
 from ds4_lsp.session import history
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class SessionCommands:
         saved = False
         if self._services.engine.info is not None:
             saved = await self._runner.save(runtime, cancel)
+            if runtime.session.closed:
+                raise NotFound(f"Session {runtime.id} was deleted or closed meanwhile.", sessionId=runtime.id)
         current = runtime is self._sessions.current
         tokens = self._services.meter.used if current else runtime.session.state.tokens
         return c.SaveSessionResult(session_id=runtime.id, tokens=tokens, snapshot=saved)
@@ -86,8 +88,6 @@ class SessionCommands:
         runtime = self._sessions.find_open(arguments.session_id)
         if runtime is not None and (runtime.cancel is not None or self._services.queue.waiting(runtime.id)):
             raise Busy("The session has a running turn or queued prompts. Interrupt it first, then delete it.")
-        # A snapshot that is being written would bring the session's folder back.
-        await self._snapshots.settle()
         await self._sessions.delete(arguments.session_id)
         self._services.rest()
         return c.DeleteSessionResult(deleted=True)

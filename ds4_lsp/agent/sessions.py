@@ -16,7 +16,7 @@ from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import SessionInfo
-from ds4_lsp.protocol.errors import CorruptSession, Ds4Error, NotFound, SessionLocked
+from ds4_lsp.protocol.errors import CorruptSession, Ds4Error, NotFound, SessionLocked, StorageFailed
 from ds4_lsp.session.events import Event
 from ds4_lsp.session.meta import SessionSummary
 from ds4_lsp.session.reader import read_file
@@ -85,12 +85,11 @@ class Sessions:
             if self.current is None:
                 raise NotFound("There is no current session. Send a prompt, or start one with ds4.newSession.")
             return self.current
-        if prefix in self._open:
-            return self._open[prefix]
+        runtime = self._open.get(prefix) or self.find_open(prefix)
+        if runtime is not None:
+            return runtime
         store = self.store
         name = store.find(prefix).name
-        if name in self._open:
-            return self._open[name]
         return self._opened(lambda observe: store.open(name, observe))
 
     def get_or_create(self, prefix: str | None) -> Runtime:
@@ -99,9 +98,14 @@ class Sessions:
         return self.get(prefix)
 
     def find_open(self, prefix: str) -> Runtime | None:
-        with suppress(Ds4Error):
+        """The session whose id begins so, if it is open here; also one whose directory is gone."""
+        try:
             return self._open.get(self.store.find(prefix).name)
-        return None
+        except NotFound:
+            found = [runtime for identity, runtime in self._open.items() if prefix and identity.startswith(prefix)]
+            return found[0] if len(found) == 1 else None
+        except Ds4Error:
+            return self._open.get(prefix)
 
     def create(self, title: str | None) -> Runtime:
         """A new session, now the current one."""
@@ -118,10 +122,24 @@ class Sessions:
         return self._make_current(self._opened(lambda observe: self.store.fork(name, seq, observe=observe)))
 
     async def delete(self, prefix: str) -> None:
+        """Close a session where it is open here, and remove it. A session that is open here and whose directory is
+        gone is closed, and no longer the current one.
+
+        Errors: ``NotFound``, ``Ambiguous``, ``SessionLocked``, ``StorageFailed``.
+        """
         runtime = self.find_open(prefix)
-        if runtime is not None:
+        if runtime is None:
+            self.store.delete(prefix)
+            return
+        try:
             await self._close(runtime)
-        self.store.delete(prefix)
+        except StorageFailed as error:
+            # Closed all the same; what could not be written any more is to be deleted.
+            log.info("session %s was closed to be deleted: %s", runtime.id, error)
+        # A snapshot that is being written; a closed session begins no other.
+        await self._snapshots.settle(runtime.session.directory)
+        with suppress(NotFound):
+            self.store.delete(runtime.id)
 
     def listing(self) -> list[SessionInfo]:
         current = self.current.id if self.current is not None else None

@@ -35,7 +35,8 @@ class Snapshot:
 
 
 def write(path: Path, snapshot: Snapshot) -> None:
-    """To a temporary file beside ``path``, fsynced and renamed, readable by its owner only. Raises ``OSError``."""
+    """To a temporary file beside ``path``, fsynced and renamed, readable by its owner only; that folder is
+    created, its parent is not. Raises ``OSError``."""
     view = memoryview(snapshot.state).cast("B")[: snapshot.size]
     header = json.dumps(
         {
@@ -45,7 +46,8 @@ def write(path: Path, snapshot: Snapshot) -> None:
             "crc": zlib.crc32(view, zlib.crc32(snapshot.tokens)),
         }
     ).encode()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Not its parents: the session may have been deleted meanwhile.
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ds4_lsp.protocol.errors import CorruptSession, NotFound
 from ds4_lsp.session.events import Event
-from ds4_lsp.session.storage import make_directory, replace_file, storing
+from ds4_lsp.session.storage import make_inside, replace_file, storing
 
 _NAME = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -42,7 +42,7 @@ class Blobs:
         name = text_name(text)
         path = self.directory / name
         with storing("store", path):
-            make_directory(self.directory)
+            make_inside(self.directory)
             # A file under that name is whole: it came by rename. One that does not match is replaced.
             if not (path.exists() and path.stat().st_size == len(data)):
                 replace_file(path, data)

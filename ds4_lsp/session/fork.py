@@ -14,7 +14,7 @@ from ds4_lsp.session.events import Event, Header
 from ds4_lsp.session.log import EventLog
 from ds4_lsp.session.reader import read_file
 from ds4_lsp.session.state import LogState
-from ds4_lsp.session.storage import make_directory, storing
+from ds4_lsp.session.storage import make_inside, storing
 from ds4_lsp.session.surface import Surface
 
 NewHeader = Callable[[tuple[str, int], str], Header]
@@ -79,7 +79,7 @@ def _copy_blobs(event: Event, source: Path, target: Path) -> None:
         if name not in old or name in new:
             continue
         with storing("copy", new.directory):
-            make_directory(new.directory)
+            make_inside(new.directory)
             # Blobs never change, so two sessions can share one; a file system without links gets a copy.
             with suppress(OSError):
                 os.link(old.path(name), new.path(name))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ds4_lsp.protocol.errors import SessionLocked
+from ds4_lsp.protocol.errors import NotFound, SessionLocked
+from ds4_lsp.session.reader import LOG_NAME
 from ds4_lsp.session.storage import replace_file, storing
 
 LOCK_NAME = "lock"
@@ -16,7 +17,8 @@ PID_NAME = "lock.pid"
 
 
 class SessionLock:
-    """Held from construction to :meth:`release`. Raises ``SessionLocked`` (with ``pid``) or ``StorageFailed``."""
+    """Held from construction to :meth:`release`. Raises ``NotFound``, ``SessionLocked`` (with ``pid``) or
+    ``StorageFailed``."""
 
     def __init__(self, directory: Path) -> None:
         self._lock = FileLock(directory / LOCK_NAME, mode=0o600, thread_local=False)
@@ -27,10 +29,22 @@ class SessionLock:
             except Timeout as error:
                 # Inside, since a Timeout is an OSError too.
                 raise _locked(directory) from error
+            self._refuse_emptiness(directory)
         # In a file of its own: a contender may truncate the lock's file before it learns that it is held. It serves a
         # message only, and must not keep a full disk from being cleaned.
         with suppress(OSError):
             replace_file(pid_path, f"{os.getpid()}\n".encode(), durable=False)
+
+    def _refuse_emptiness(self, directory: Path) -> None:
+        """Locking makes the directory of a session that was deleted in that moment: nothing of it may stay."""
+        if (directory / LOG_NAME).exists():
+            return
+        self.release()
+        with suppress(OSError):
+            if [path.name for path in directory.iterdir()] == [LOCK_NAME]:
+                (directory / LOCK_NAME).unlink()
+                directory.rmdir()
+        raise NotFound(f"There is no session in {directory}.", path=str(directory))
 
     def release(self) -> None:
         """Idempotent; never raises for a directory that has vanished."""

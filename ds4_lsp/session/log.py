@@ -33,8 +33,8 @@ class EventLog:
         self._synced = 0
         self._next_seq = next_seq
         self._checksums = tail.checksums
-        self._excess = False
-        """Bytes after ``_length`` could not be removed yet."""
+        self._excess = 0
+        """Bytes of ours after ``_length`` that could not be removed yet."""
         self._unsure = False
         """An fsync failed."""
 
@@ -135,17 +135,19 @@ class EventLog:
         """Append a prepared event by one write. Raises ``StorageFailed``; the log is then as it was before."""
         if event.seq != self._next_seq:
             raise InvalidRequest(f"Event {event.seq} is not the next one ({self._next_seq}).")
-        self._check_place()
+        self.check_place()
         line = encode(event) if self._checksums else _plain(event)
         try:
             if self._excess:
                 self._cut()
             written = os.write(self._fd, line)
         except OSError as error:
-            self._roll_back()
             raise storage_failed("write the session log", self.path, error) from error
+        if os.lseek(self._fd, 0, os.SEEK_CUR) != self._length + written:
+            # Both wrote at once. Its reader refuses the log at the second of the two lines, and can save what precedes.
+            raise self._not_ours("its end moved while this server wrote to it")
         if written < len(line):
-            self._roll_back()
+            self._roll_back(written)
             raise StorageFailed(
                 f"Could not write the session log {self.path}: no room for {len(line)} bytes. Free some space there "
                 "(`ds4-lsp sessions prune` helps) and send the prompt again.",
@@ -156,7 +158,7 @@ class EventLog:
 
     def sync(self) -> None:
         """Return when every appended event is on the disk. Raises ``StorageFailed``."""
-        self._check_place()
+        self.check_place()
         if self._synced == self._length:
             return
         with storing("make durable", self.path):
@@ -181,17 +183,28 @@ class EventLog:
             os.close(self._fd)
             self._fd = -1
 
-    def _check_place(self) -> None:
-        """Refuse to write into a file that nobody can find again."""
+    def check_place(self) -> None:
+        """Raise ``StorageFailed`` unless the log is open, is where it was, and ends with what was written here: nobody
+        finds again what is written elsewhere, and what another wrote must not be touched."""
+        if self._fd < 0:
+            raise StorageFailed(f"Session {self.directory.name} is closed.", path=str(self.path))
         with storing("find the session log", self.path):
-            if self._fd < 0:
-                raise OSError("the session is closed")
             there, mine = self.path.stat(), os.fstat(self._fd)
-            if (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
-                raise OSError("another file took its place")
+        if (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
+            raise self._not_ours("another file took its place")
+        if mine.st_size != self._length + self._excess:
+            raise self._not_ours(f"it has {mine.st_size} bytes where this server left {self._length}")
+
+    def _not_ours(self, what: str) -> StorageFailed:
+        return StorageFailed(
+            f"The session log {self.path} was changed by another program: {what}. Nothing was written. Close the "
+            "session there and restart this server to go on with what is there, or start a new one (ds4.newSession).",
+            path=str(self.path),
+        )
 
     def _mend(self, tail: Tail) -> None:
         """Make the file end after its last whole line."""
+        self._check_end(tail)
         with storing("repair the end of", self.path):
             if tail.torn:
                 # Saved before it is cut: torn bytes can be all there is of someone's long prompt.
@@ -211,6 +224,14 @@ class EventLog:
                 write_all(self._fd, b"\n")
                 self._length += 1
 
+    def _check_end(self, tail: Tail) -> None:
+        """What was read as torn may have been another's line, half written: it is whole by now, or longer."""
+        with storing("open", self.path):
+            size = os.fstat(self._fd).st_size
+        # Another byte in the place of the last line feed is no part of the line.
+        if size not in (tail.length + tail.torn, tail.length + tail.unterminated):
+            raise self._not_ours(f"it grew to {size} bytes while it was read")
+
     def _dirty_again(self) -> None:
         """Write the bytes that no fsync confirmed once more, in place: the kernel drops the dirty mark of pages that it
         failed to write, and the next fsync would succeed without them."""
@@ -225,13 +246,13 @@ class EventLog:
 
     def _cut(self) -> None:
         os.ftruncate(self._fd, self._length)
-        self._excess = False
+        self._excess = 0
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, written: int) -> None:
         try:
             self._cut()
         except OSError:
-            self._excess = True
+            self._excess = written
             _log.exception("could not remove a partial line from %s; will try again", self.path)
 
 

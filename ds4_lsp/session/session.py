@@ -18,7 +18,7 @@ from ds4_lsp.session.meta import SessionSummary, summarise
 from ds4_lsp.session.reader import LOG_NAME
 from ds4_lsp.session.recovery import recovery
 from ds4_lsp.session.state import LogState
-from ds4_lsp.session.storage import make_directory, storing
+from ds4_lsp.session.storage import make_inside, storing
 from ds4_lsp.session.surface import Surface
 
 _log = logging.getLogger(__name__)
@@ -182,11 +182,18 @@ class Session:
         return summarise(self.directory, self.state, self.log.length)
 
     def directory_for(self, name: str) -> Path:
-        """A directory of the session (``kv``, ``jobs``), created where missing. Raises ``StorageFailed``."""
+        """A directory of the session (``kv``, ``jobs``), created where missing. Raises ``StorageFailed``, also where the
+        session is closed or its own directory is gone: nothing brings that back."""
+        self.log.check_place()
         path = self.directory / name
         with storing("create", path):
-            make_directory(path)
+            make_inside(path)
         return path
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called: nothing of the session may be written any more."""
+        return self._closed
 
     @property
     def kv_dir(self) -> Path:
@@ -215,7 +222,8 @@ class Session:
     def save_meta(self) -> None:
         """Write the cache that lists of sessions read. Done at the end of a turn anyway; never raises."""
         try:
+            self.log.check_place()
             meta.write(self.directory, self.summary())
-        except OSError as error:
+        except (OSError, StorageFailed) as error:
             # A cache only: whoever lists the sessions reads the log instead.
             _log.warning("could not write %s of session %s: %s", meta.META_NAME, self.id, error)

@@ -78,15 +78,18 @@ class Snapshots:
     @property
     def sysprompts(self) -> Path:
         """Where system prompts are kept, shared by all workspaces. Raises ``StorageFailed``."""
-        return self._made(self.base / SYSPROMPT_NAME)
+        directory = self.base / SYSPROMPT_NAME
+        with storing("create", directory):
+            make_directory(directory)
+        return directory
 
     def sysprompt(self, fingerprint: str, tokens: Sequence[int]) -> Path:
         """Where the snapshot of a system prompt belongs."""
         return self.sysprompts / name_for(fingerprint, tokens)
 
     def session(self, kv_dir: Path, fingerprint: str, tokens: Sequence[int]) -> Path:
-        """Where a session's snapshot belongs; ``kv_dir`` is the session's. Raises ``StorageFailed``."""
-        return self._made(kv_dir) / name_for(fingerprint, tokens)
+        """Where a session's snapshot belongs; ``kv_dir`` is the session's, which only the session makes."""
+        return kv_dir / name_for(fingerprint, tokens)
 
     def find(self, directory: Path, fingerprint: str, tokens: Sequence[int]) -> Snapshot | None:
         """The snapshot that covers most of a transcript: it holds the first ``snapshot.tokens`` of ``tokens``."""
@@ -139,11 +142,6 @@ class Snapshots:
     def _places(self) -> Iterator[Path]:
         yield self.base / SYSPROMPT_NAME
         yield from self.base.glob("*/*/kv")
-
-    def _made(self, directory: Path) -> Path:
-        with storing("create", directory):
-            make_directory(directory)
-        return directory
 
 
 def _read(directory: Path) -> Iterator[Snapshot]:

@@ -51,6 +51,15 @@ def make_directory(path: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
+def make_inside(path: Path) -> None:
+    """Create ``path``, mode 0700, where missing, and never its parent: that may have been deleted or moved away, and
+    must not come back. Raises ``OSError``."""
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+
 def sync_directory(path: Path) -> None:
     """Make names in a directory durable. Raises ``OSError``."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

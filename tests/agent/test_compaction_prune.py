@@ -94,6 +94,7 @@ async def test_old_results_shrink_durably_and_only_what_follows_the_first_is_eva
     # The snapshot, which is written when the turn has ended, is of the transcript as it is now.
     async with stage.agent.runner._engine_free:
         pass
+    await stage.agent.snapshots.settle()
     info = stage.engine.info
     held = list(stage.engine.kv)
     assert [path.name for path in stage.runtime.session.kv_dir.glob("*.kv")] == [name_for(info.fingerprint, held)]

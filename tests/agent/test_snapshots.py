@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ from typing import Any
 import pytest
 from compacting import until
 
+from ds4_lsp.engine import snapshot
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import DeleteSessionArguments, NewSessionArguments, SessionArguments
+from ds4_lsp.protocol.errors import NotFound
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -71,3 +75,47 @@ async def test_a_write_that_ends_late_does_not_bring_a_deleted_session_back(stag
     assert (await asyncio.wait_for(deleting, 60)).deleted
     await stage.agent.snapshots.settle()
     assert not first.session.directory.exists()
+
+
+async def test_a_save_that_waits_does_not_bring_a_deleted_session_back(stage: Any) -> None:
+    stage.set(sessions={"snapshots": True})
+    stage.script("One.", "Two.")
+    command = stage.agent.command
+    for waits in ("in the background", "asked for"):
+        await stage.prompt("first")
+        first = stage.runtime
+        async with stage.agent.runner._free(Cancel()):
+            saving = asyncio.ensure_future(command("ds4.saveSession", SessionArguments(), Cancel()))
+            await asyncio.sleep(0)
+            if waits == "in the background":
+                await command("ds4.newSession", NewSessionArguments(), Cancel())
+            assert (await command("ds4.deleteSession", DeleteSessionArguments(session_id=first.id), Cancel())).deleted
+        with pytest.raises(NotFound, match="deleted or closed meanwhile"):
+            await asyncio.wait_for(saving, 60)
+        async with stage.agent.runner._free(Cancel()):
+            await stage.agent.snapshots.settle()
+        assert not first.session.directory.exists()
+
+
+async def test_a_save_that_begins_while_its_session_is_deleted_does_not_bring_it_back(stage: Any) -> None:
+    stage.set(sessions={"snapshots": True})
+    stage.script("One.", "Two.")
+    command = stage.agent.command
+    for saver in (("ds4.newSession", NewSessionArguments()), ("ds4.saveSession", SessionArguments())):
+        await stage.prompt("first")
+        first = stage.runtime
+        deleting = command("ds4.deleteSession", DeleteSessionArguments(session_id=first.id), Cancel())
+        _, deleted = await asyncio.gather(command(*saver, Cancel()), deleting, return_exceptions=True)
+        assert deleted.deleted
+        async with stage.agent.runner._free(Cancel()):
+            await stage.agent.snapshots.settle()
+        assert not first.session.directory.exists()
+
+
+async def test_the_engine_writes_a_snapshot_beside_a_log_and_makes_no_place_for_it_elsewhere(tmp_path: Path) -> None:
+    held = snapshot.Snapshot("m", array("i", [1, 2]), (ctypes.c_uint8 * 3)(7, 8, 9), 3)
+    snapshot.write(tmp_path / "kv" / "a.kv", held)
+    assert snapshot.inspect(tmp_path / "kv" / "a.kv") == ("m", held.tokens)
+    with pytest.raises(FileNotFoundError):
+        snapshot.write(tmp_path / "deleted" / "kv" / "a.kv", held)
+    assert [path.name for path in tmp_path.iterdir()] == ["kv"]

@@ -424,3 +424,84 @@ async def test_a_text_that_could_not_be_read_again_is_refused_before_anything_is
         assert (client.buffers[path.as_uri()][1] if is_open else path.read_text()) == after
     assert len(client.notifications("ds4/applyGuardedEdit")) == (2 if capabilities is GUARDED else 0)
     assert list(rig.workspace.glob("*.tmp")) == []
+
+
+async def test_what_a_formatter_did_to_an_edit_on_save_is_undone_with_it(tiny: Rig) -> None:
+    path = tiny.file("a.py", "a\nb\n")
+    script = tiny.script(
+        call("read", path="a.py"), call("edit", path="a.py", file_tag=tag_of("a\nb\n"), line=1, new="x=1"), "Done."
+    )
+    client = await tiny.start(script=script, settings=SMALL)
+    uri, save = path.as_uri(), client.save
+    client.open(uri, "a\nb\n")
+
+    def formats_and_saves(uri: str) -> bool:
+        text = client.buffers[uri][1]
+        client.change(uri, 0, len(text), text.replace("x=1", "x = 1"))
+        return save(uri)
+
+    client.save = formats_and_saves  # type: ignore[method-assign]
+    await prompt(client, "go")
+    assert path.read_text() == "x = 1\nb\n"
+    assert await client.run("ds4.undoTurn") == {"reverted": [uri], "skipped": []}
+    assert path.read_text() == client.buffers[uri][1] == "a\nb\n"
+
+
+async def test_undo_removes_a_created_file_only_as_far_as_the_user_and_the_settings_allow(tiny: Rig) -> None:
+    script = tiny.script(
+        call("write", path="earlier.txt", content="e\n"), "Done.", call("write", path="new.txt", content="n\n"), "Done."
+    )
+    client = await tiny.start(script=script, settings=SMALL)
+    for _ in range(2):
+        await prompt(client, "go")
+    path, uri = tiny.workspace / "new.txt", tiny.uri("new.txt")
+
+    async def undo(answer: str | None, **settings: Any) -> dict[str, Any]:
+        client.notify("workspace/didChangeConfiguration", {"settings": {"ds4": SMALL | settings}})
+        asked = len(client.notifications("window/showMessageRequest"))
+        client.handlers["window/showMessageRequest"] = lambda _params: {"title": answer}
+        result = await client.run("ds4.undoTurn", {"turn": 2})
+        assert len(client.notifications("window/showMessageRequest")) - asked == (answer is not None)
+        return dict(result)
+
+    for answer, settings in (
+        (None, {"permissions": {"write": "deny"}}),
+        ("Deny", {"permissions": {"write": "ask"}}),
+        ("Deny", {"permissions": {"write": "ask"}, "edits": {"confirm": "always"}}),
+        ("Deny", {"edits": {"confirm": "always"}}),
+    ):
+        kept = await undo(answer, **settings)
+        assert ([one["uri"] for one in kept["skipped"]], kept["reverted"]) == ([uri], [])
+        # For the user to read, not for the model.
+        assert "you did not allow it" in kept["skipped"][0]["reason"]
+        assert path.read_text() == "n\n"
+    # It has been tried and stays: without a number an earlier turn is meant now.
+    assert (await client.run("ds4.undoTurn"))["skipped"][0]["uri"] == tiny.uri("earlier.txt")
+    assert await undo("Allow once", edits={"confirm": "always"}) == {"reverted": [uri], "skipped": []}
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("makes_it", [False, True], ids=["in the buffer only", "empty on disk too"])
+async def test_undo_takes_back_a_created_file_that_was_never_saved(tiny: Rig, makes_it: bool) -> None:
+    script = tiny.script(call("write", path="new.txt", content="n\n"), "Done.")
+    client = await tiny.start(script=script, settings=SMALL | {"edits": {"save": False}})
+    path, uri = tiny.workspace / "new.txt", tiny.uri("new.txt")
+    honest = client.handlers["ds4/applyGuardedEdit"]
+
+    def makes(params: Any) -> Any:
+        """The file of a ``create`` operation is there at once in some editors, without the text."""
+        answer = honest(params)
+        if makes_it and client.buffers[uri][1]:
+            path.write_text("")
+        return answer
+
+    client.handlers["ds4/applyGuardedEdit"] = makes
+    await prompt(client, "go")
+    assert (client.buffers[uri][1], path.exists()) == ("n\n", makes_it)
+    client.change(uri, 0, 0, "typed ")
+    kept = await client.run("ds4.undoTurn")
+    assert (kept["reverted"], client.buffers[uri][1]) == ([], "typed n\n")
+    client.change(uri, 0, 6, "")
+    assert await client.run("ds4.undoTurn") == {"reverted": [uri], "skipped": []}
+    assert (client.buffers[uri][1], path.exists()) == ("", False)
+    assert await code(client, "ds4.undoTurn", {}) == "notFound"

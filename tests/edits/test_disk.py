@@ -155,3 +155,82 @@ def test_a_file_with_the_longest_name_can_be_written(tmp_path):
     disk.write(path, "1\n", None)
     disk.write(path, "2\n", file_tag("1\n"))
     assert path.read_text() == "2\n"
+
+
+def test_a_file_that_nobody_may_write_is_refused(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("1\n")
+    path.chmod(0o444)
+    with pytest.raises(NotApplied, match=r"read-only \(mode 0444\)"):
+        disk.write(path, "2\n", file_tag("1\n"))
+    assert (path.read_text(), names(tmp_path)) == ("1\n", ["a"])
+
+
+def test_no_file_is_made_that_would_be_too_large_to_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(disk, "SIZE_LIMIT", 20)
+    path = tmp_path / "a"
+    path.write_bytes("1\n".encode("utf-16"))
+    for to, before in ((path, file_tag("1\n")), (tmp_path / "b", None)):
+        with pytest.raises(InvalidRequest, match="too large"):
+            disk.write(to, "x" * 20, before)
+    # Ten characters are 22 bytes here.
+    with pytest.raises(InvalidRequest, match="too large"):
+        disk.write(path, "x" * 10, file_tag("1\n"))
+    assert names(tmp_path) == ["a"]
+    assert disk.read(path).text == "1\n"
+
+
+def test_a_file_that_is_not_its_owners_any_more_runs_as_nobody(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_text("1\n")
+    path.chmod(0o6755)
+    disk.write(path, "2\n", file_tag("1\n"))
+    assert path.stat().st_mode & 0o7777 == 0o6755
+
+    def forbidden(*_arguments):
+        raise PermissionError
+
+    # As for anybody but the superuser, whose file it then is.
+    monkeypatch.setattr(os, "fchown", forbidden)
+    found = os.fstat
+
+    def foreign(descriptor):
+        status = list(found(descriptor))
+        status[4] += 1
+        return os.stat_result(status)
+
+    monkeypatch.setattr(disk.os, "fstat", foreign)
+    disk.write(path, "3\n", file_tag("2\n"))
+    assert path.stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.parametrize("when", ["new", "old"])
+def test_a_folder_that_becomes_a_link_while_the_text_is_written_leads_nowhere(tmp_path, monkeypatch, when):
+    folder, outside = tmp_path / "d", tmp_path / "outside"
+    for place in (folder, outside):
+        place.mkdir()
+        if when == "old":
+            (place / "a").write_text("1\n")
+    flush = os.fsync
+
+    def swapped(descriptor):
+        flush(descriptor)
+        if not folder.is_symlink():
+            folder.rename(tmp_path / "moved")
+            folder.symlink_to(outside, target_is_directory=True)
+
+    monkeypatch.setattr(os, "fsync", swapped)
+    with pytest.raises(NotApplied, match="somewhere else"):
+        disk.write(folder / "a", "2\n", None if when == "new" else file_tag("1\n"))
+    assert names(outside) == ([] if when == "new" else ["a"])
+    assert when == "new" or (outside / "a").read_text() == "1\n"
+
+
+def test_a_file_is_removed_only_where_its_path_still_leads_to_it(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a").write_text("1\n")
+    (tmp_path / "d").symlink_to("outside", target_is_directory=True)
+    with pytest.raises(NotApplied, match="somewhere else"):
+        disk.remove(tmp_path / "d" / "a")
+    disk.remove(tmp_path / "outside" / "a")
+    assert names(tmp_path / "outside") == []

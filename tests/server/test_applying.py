@@ -52,7 +52,6 @@ async def edit(client: Client, path: Path, **request: Any) -> dict[str, Any]:
     ("capabilities", "encoding", "saved"),
     [
         (PLAIN, "utf-8", False),
-        (PLAIN | {"workspace": {"applyEdit": True}}, "utf-16", False),
         (SAVING, "utf-32", True),
         (GUARDED, "utf-16", True),
     ],
@@ -66,12 +65,27 @@ async def test_an_edit_of_an_open_document_lands_in_the_buffer(
     assert client.buffers[file.as_uri()][1] == AFTER
     assert content(file) == (AFTER if saved else TEXT)
     [sent] = client.notifications("ds4/applyGuardedEdit" if capabilities is GUARDED else "workspace/applyEdit")
-    if "documentChanges" in sent["edit"]:
-        [change] = sent["edit"]["documentChanges"]
-        assert change["textDocument"] == {"uri": file.as_uri(), "version": 0}
-    else:
-        assert list(sent["edit"]["changes"]) == [file.as_uri()]
+    [change] = sent["edit"]["documentChanges"]
+    assert change["textDocument"] == {"uri": file.as_uri(), "version": 0}
     assert sent["label"] == "Edit"
+
+
+async def test_an_open_document_is_left_alone_in_an_editor_that_takes_no_versions(connect: Any, file: Path) -> None:
+    """Nothing would keep an edit off what the user types while it is on its way; the guarded request does."""
+    client = await connect(PLAIN | {"workspace": {"applyEdit": True}})
+    client.open(file.as_uri(), TEXT)
+    answer = await edit(client, file)
+    assert "documentChanges" in answer["failure"]
+    assert (client.notifications("workspace/applyEdit"), client.buffers[file.as_uri()][1]) == ([], TEXT)
+    client.close_document(file.as_uri())
+    assert await edit(client, file) == {"saved": True, "failure": None, "rejected": False}
+    assert content(file) == AFTER
+
+    client = await connect({"workspace": {"applyEdit": True}, "experimental": GUARDED["experimental"]})
+    client.open(file.as_uri(), AFTER)
+    assert (await edit(client, file, start=0, end=3, new="1"))["saved"] is True
+    [sent] = client.notifications("ds4/applyGuardedEdit")
+    assert list(sent["edit"]["changes"]) == [file.as_uri()]
 
 
 async def test_the_guarded_request_carries_version_tag_and_annotation(connect: Any, file: Path) -> None:
@@ -323,6 +337,7 @@ async def test_agent_and_user_edit_at_once_and_neither_loses_anything(
     uri = path.as_uri()
 
     async def example(text: str, agents: Splice, users: Splice | None) -> None:
+        path.write_bytes(text.encode())
         client.open(uri, text)
 
         def racing(params: Any) -> Any:
@@ -336,8 +351,8 @@ async def test_agent_and_user_edit_at_once_and_neither_loses_anything(
         wanted = text[: agents[0]] + agents[2] + text[agents[1] :]
         typed = wanted if users is None else text[: users[0]] + users[2] + text[users[1] :]
         if typed == wanted:
-            # Also when it was the user who typed just that.
-            assert result == {"saved": True, "failure": None, "rejected": False}
+            # Also when it was the user who typed just that; whether that is saved is up to them.
+            assert result == {"saved": users is None, "failure": None, "rejected": False}
             assert client.buffers[uri][1] == wanted
         else:
             assert result["failure"]

@@ -26,14 +26,20 @@ Open = Callable[..., Awaitable[EditorModel]]
 
 @pytest.fixture
 async def editor(tmp_path: Path) -> AsyncIterator[Open]:
-    """Start a server with the real tools, over ``tmp_path``: ``editor(capabilities, verify=…, encoding=…)``."""
+    """Start a server with the real tools, over ``tmp_path``: ``editor(capabilities, verify=…, working=…, encoding=…)``."""
     made: list[EditorModel] = []
     meddle = tmp_path.with_name(tmp_path.name + ".meddle")
 
     async def open_editor(
-        capabilities: dict[str, Any], *, verify: float = 20, encoding: str = "utf-16", **options: Any
+        capabilities: dict[str, Any],
+        *,
+        verify: float = 20,
+        working: float | None = None,
+        encoding: str = "utf-16",
+        **options: Any,
     ) -> EditorModel:
-        client = EditorModel(sys.executable, str(SERVER), env={"VERIFY": str(verify), "MEDDLE": str(meddle)})
+        patience = {"VERIFY": str(verify), "WORKING": str(verify if working is None else working)}
+        client = EditorModel(sys.executable, str(SERVER), env={**patience, "MEDDLE": str(meddle)})
         client.meddle = meddle
         made.append(client)
         await client.start()
@@ -508,3 +514,169 @@ async def test_a_disconnect_while_an_edit_is_under_way_leaves_files_whole(editor
     assert await asyncio.wait_for(client.process.wait(), 20) == 1
     assert path.read_bytes() == TEXT.encode()
     assert names(tmp_path) == ["a.txt"]
+
+
+def formats(client: EditorModel, uri: str) -> str:
+    """What the editor's formatter makes of a document as it is saved."""
+    text = client.buffers[uri][1]
+    formatted = text.replace("x=1", "x = 1")
+    if formatted != text:
+        client.change(uri, 0, len(text), formatted)
+    return formatted
+
+
+@pytest.mark.parametrize("kind", ["open", "opened for it", "opened and closed", "never told of", "silent"])
+async def test_an_edit_that_a_formatter_changes_on_save_is_made_and_saved(
+    editor: Open, tmp_path: Path, kind: str
+) -> None:
+    client = await editor(CLASSES["guarded"], **({"working": 0.3} if kind == "silent" else {}))
+    path = tmp_path / "a.py"
+    uri = path.as_uri()
+    client.put(uri, "a\nb\n", "utf-8")
+    if kind == "open":
+        client.open(uri, "a\nb\n")
+    save = EditorModel.save
+
+    def formats_and_saves(uri: str) -> bool:
+        formats(client, uri)
+        return save(client, uri)
+
+    def in_secret(params: Any) -> Any:
+        """An editor that does not show its language server the documents that it opens by itself."""
+        path.write_text("x = 1\nb\n")
+        return {"applied": True, "saved": True, "fileTag": tag_of("x = 1\nb\n")}
+
+    def says_nothing(params: Any) -> Any:
+        path.write_text("x=1\nb\n")
+        return asyncio.Event().wait()
+
+    honest = client.handlers["ds4/applyGuardedEdit"]
+
+    def closes(params: Any) -> Any:
+        answer = honest(params)
+        client.close_document(uri)
+        return answer
+
+    client.save = formats_and_saves  # type: ignore[method-assign]
+    handlers = {"never told of": in_secret, "silent": says_nothing, "opened and closed": closes}
+    client.handlers["ds4/applyGuardedEdit"] = handlers.get(kind, honest)
+    result = await client.tool("edit", path="a.py", file_tag=await client.tag("a.py"), line=1, new="x=1")
+    assert (result["ok"], result["saved"]) == (True, True)
+    assert ("has changed again" in result["text"]) is (kind != "silent")
+    assert path.read_text() == ("x=1\nb\n" if kind == "silent" else "x = 1\nb\n")
+
+
+async def test_an_edit_that_changes_nothing_claims_no_save(editor: Open, tmp_path: Path) -> None:
+    client = await editor(CLASSES["guarded"])
+    uri = (tmp_path / "a.txt").as_uri()
+    client.put(uri, "old\n", "utf-8")
+    client.open(uri, "typed\n")
+
+    async def same(line: str) -> dict[str, Any]:
+        return await client.tool("edit", path="a.txt", file_tag=await client.tag("a.txt"), line=1, new=line)
+
+    unsaved = await same("typed")
+    assert (unsaved["ok"], unsaved["saved"], client.on_disk(uri)) == (True, False, "old\n")
+    assert "bash` still see the old text" in unsaved["text"]
+    client.save(uri)
+    saved = await same("typed")
+    assert (saved["ok"], saved["saved"], "still see" in saved["text"]) == (True, True, False)
+    assert client.notifications("ds4/applyGuardedEdit") == []
+
+
+async def test_an_editor_may_take_its_time_to_open_a_file_and_is_told_when_it_is_given_up(
+    editor: Open, tmp_path: Path
+) -> None:
+    # Anything takes longer than no time.
+    client = await editor(CLASSES["guarded"], verify=0, working=20)
+    path = tmp_path / "a.txt"
+    client.put(path.as_uri(), TEXT, "utf-8")
+    tag = await client.tag("a.txt")
+    assert (await client.tool("edit", path="a.txt", file_tag=tag, line=1, new="1"))["ok"]
+    assert client.notifications("$/cancelRequest") == []
+
+    client = await editor(CLASSES["guarded"], working=0.1)
+    client.handlers["ds4/applyGuardedEdit"] = lambda _params: asyncio.Event().wait()
+    before = path.read_bytes()
+    result = await client.tool("edit", path="a.txt", file_tag=await client.tag("a.txt"), line=1, new="2")
+    assert (result["ok"], result["code"], path.read_bytes()) == (False, "notApplied", before)
+    [sent] = [message for message in client.received if message.get("method") == "ds4/applyGuardedEdit"]
+    assert client.notifications("$/cancelRequest") == [{"id": sent["id"]}]
+
+
+@pytest.mark.parametrize("kind", ["guarded", "saving"])
+async def test_an_open_document_is_not_saved_over_a_newer_file(editor: Open, tmp_path: Path, kind: str) -> None:
+    client = await editor(CLASSES[kind])
+    path = tmp_path / "a.txt"
+    uri = path.as_uri()
+    client.put(uri, TEXT, "utf-8")
+    client.open(uri, TEXT)
+
+    async def edit(line: int) -> dict[str, Any]:
+        return await client.tool(
+            "edit", path="a.txt", file_tag=await client.tag("a.txt"), line=line, new=f"edit {line}"
+        )
+
+    assert (await edit(1))["saved"]
+    newer = TEXT + " from another program"
+    path.write_bytes(newer.encode())
+    result = await edit(2)
+    assert (result["ok"], result["saved"], path.read_bytes().decode()) == (True, False, newer)
+    assert "bash` still see the old text" in result["text"]
+    assert "edit 2" in client.text(uri)
+    # The user decided which text it is to be.
+    client.save(uri)
+    assert (await edit(3))["saved"]
+    # What the user typed and did not save is saved with the edit, as ever.
+    client.change(uri, 0, 0, "typed ")
+    assert (await edit(4))["saved"]
+    assert path.read_bytes().decode() == client.text(uri)
+
+
+async def test_a_guarded_client_that_did_not_save_is_not_asked_to_save_all_the_same(
+    editor: Open, tmp_path: Path
+) -> None:
+    """It may have found a newer file."""
+    client = await editor(CLASSES["guarded"])
+    uri = (tmp_path / "a.txt").as_uri()
+    client.put(uri, TEXT, "utf-8")
+    client.open(uri, TEXT)
+    client.save = lambda _uri: False  # type: ignore[method-assign]
+    result = await client.tool("edit", path="a.txt", file_tag=await client.tag("a.txt"), line=1, new="1")
+    assert (result["ok"], result["saved"], client.on_disk(uri)) == (True, False, TEXT)
+    assert client.notifications("ds4/saveDocument") == []
+
+
+async def test_a_path_that_leads_elsewhere_after_a_permission_was_asked_is_not_written(
+    editor: Open, tmp_path: Path
+) -> None:
+    client = await editor(CLASSES["plain"], permissions={"write": "ask"})
+    outside = tmp_path.with_name(tmp_path.name + ".outside")
+    for folder in (outside, tmp_path / "d"):
+        folder.mkdir()
+        (folder / "a.txt").write_bytes(TEXT.encode())
+    tag = await client.tag("d/a.txt")
+
+    def swapped(_params: Any) -> Any:
+        (tmp_path / "d").rename(tmp_path / "moved")
+        (tmp_path / "d").symlink_to(outside, target_is_directory=True)
+        return {"title": "Allow once"}
+
+    client.handlers["window/showMessageRequest"] = swapped
+    result = await client.tool("edit", path="d/a.txt", file_tag=tag, line=1, new="1")
+    assert (result["ok"], result["code"]) == (False, "notApplied")
+    assert "leads somewhere else" in result["text"]
+    assert (outside / "a.txt").read_bytes() == (tmp_path / "moved" / "a.txt").read_bytes() == TEXT.encode()
+
+
+async def test_a_long_reason_is_cut_for_the_model(editor: Open, tmp_path: Path) -> None:
+    client = await editor(CLASSES["guarded"])
+    uri = (tmp_path / "a.txt").as_uri()
+    client.put(uri, TEXT, "utf-8")
+    client.open(uri, TEXT)
+    answer = {"applied": False, "failureReason": "locked; " * 9000}
+    client.handlers["ds4/applyGuardedEdit"] = lambda _params: answer
+    result = await client.tool("edit", path="a.txt", file_tag=await client.tag("a.txt"), line=1, new="1")
+    assert result["code"] == "notApplied"
+    assert "locked" in result["text"]
+    assert len(result["text"]) < 1000

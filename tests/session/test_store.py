@@ -21,6 +21,7 @@ from ds4_lsp.protocol.errors import (
     StorageFailed,
 )
 from ds4_lsp.session.events import APPEND
+from ds4_lsp.session.lock import SessionLock
 from ds4_lsp.session.session import Session
 from ds4_lsp.session.store import SessionStore, default_base, every_store, workspace_key
 
@@ -232,6 +233,48 @@ def test_a_session_whose_directory_vanished_says_so_and_closes(store: SessionSto
     with pytest.raises(StorageFailed):
         session.close()
     assert store.list() == []
+
+
+def test_a_session_whose_directory_is_elsewhere_is_not_begun_anew_and_goes_on_when_it_is_back(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    session = store.create()
+    _say(session, "a")
+    session.directory.rename(tmp_path / "away")
+    with pytest.raises(StorageFailed, match="gone"):
+        _ = session.kv_dir
+    with pytest.raises(StorageFailed, match="gone"):
+        _ = session.jobs_dir
+    with pytest.raises(StorageFailed, match="gone"):
+        session.blobs.put("text")
+    session.save_meta()
+    assert not session.directory.exists()
+    # Nor is another directory in its place taken for it.
+    session.directory.mkdir()
+    with pytest.raises(StorageFailed, match="gone"):
+        _ = session.kv_dir
+    session.save_meta()
+    session.directory.rmdir()
+    (tmp_path / "away").rename(session.directory)
+    assert session.kv_dir.is_dir()
+    _say(session, "b")
+    session.close()
+    assert store.list()[0].turns == 2
+
+
+def test_a_session_that_was_closed_makes_no_directories(store: SessionStore) -> None:
+    session = store.create()
+    session.close()
+    for make in (lambda: session.kv_dir, lambda: session.jobs_dir):
+        with pytest.raises(StorageFailed, match="closed"):
+            make()
+    assert sorted(path.name for path in session.directory.iterdir()) == ["events.jsonl", "lock", "lock.pid", "meta.json"]
+
+
+def test_a_lock_makes_no_directory_of_what_was_deleted_meanwhile(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        SessionLock(tmp_path / "gone")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_opening_what_does_not_exist_creates_nothing(store: SessionStore, tmp_path: Path) -> None:
