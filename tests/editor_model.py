@@ -30,6 +30,11 @@ def bare(rows: list[str]) -> list[str]:
     return [row.rstrip("\r\n") for row in rows]
 
 
+def _bytes(uri: str) -> bytes | None:
+    path = path_of(uri)
+    return path.read_bytes() if path.exists() else None
+
+
 @dataclass
 class Landing:
     """One request to apply, as the editor saw it: the texts right before and right after it."""
@@ -49,6 +54,10 @@ class EditorModel(Client):
         """Where the server under test takes orders to save a file behind its own back (``editing_server.py``)."""
         self.codecs: dict[str, str] = {}
         self.typing: Callable[[bool], None] = lambda _before: None
+        self.agrees: Callable[[], bool] = lambda: True
+        """What the user answers where an edit needs confirmation; asked while they may go on typing."""
+        self.found: dict[str, bytes | None] = {}
+        """What was on the disk when a document was opened, or saved last."""
         self.landings: list[Landing] = []
         for method in ("workspace/applyEdit", "ds4/applyGuardedEdit"):
             self.handlers[method] = self._watched(self.handlers[method])
@@ -80,10 +89,25 @@ class EditorModel(Client):
         """What the user would say is in the file."""
         return self.buffers[uri][1] if uri in self.buffers else self.on_disk(uri)
 
+    def open(self, uri: str, text: str, version: int = 1) -> None:
+        super().open(uri, text, version)
+        self.found[uri] = _bytes(uri)
+
+    def apply_guarded(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask first where that is wanted, and save over nothing that another program has saved."""
+        [guard] = params["guards"]
+        uri = guard["uri"]
+        annotations = params["edit"].get("changeAnnotations", {})
+        if any(one["needsConfirmation"] for one in annotations.values()) and not self.agrees():
+            return {"applied": False}
+        newer = uri in self.buffers and self.found.get(uri) != _bytes(uri)
+        return super().apply_guarded({**params, "save": params["save"] and not newer})
+
     def save(self, uri: str) -> bool:
         path = path_of(uri)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.buffers[uri][1].encode(self.codecs.get(uri, "utf-8")))
+        self.found[uri] = _bytes(uri)
         self.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
         return True
 
@@ -98,7 +122,8 @@ class EditorModel(Client):
             self.typing(True)
             before = self.buffers[uri][1] if uri in self.buffers else ""
             answer = honest(params)
-            self.landings.append(Landing(before, self.text(uri), answer.get("applied") is True))
+            after = self.text(uri) if uri in self.buffers or path_of(uri).exists() else ""
+            self.landings.append(Landing(before, after, answer.get("applied") is True))
             self.typing(False)
             return answer
 

@@ -66,7 +66,7 @@ class Disconnected(Exception):
 
 def tag_of(text: str) -> str:
     """CRC-32 of a buffer's text, to which a byte order mark does not belong."""
-    return f"{zlib.crc32(text.removeprefix(MARK).encode()):08x}"
+    return f"{zlib.crc32(text.removeprefix(MARK).encode('utf-8', 'surrogatepass')):08x}"
 
 
 def offset_of(text: str, line: int, character: int, encoding: str) -> int:
@@ -277,7 +277,7 @@ class Client:
             changes = [{"textDocument": {"uri": uri}, "edits": edits} for uri, edits in edit["changes"].items()]
         for change in changes:
             if change.get("kind") == "create":
-                if path_of(change["uri"]).exists():
+                if change["uri"] in self.buffers or path_of(change["uri"]).exists():
                     return {"applied": False, "failureReason": "it exists"}
                 self.open(change["uri"], "")
                 continue
@@ -309,6 +309,8 @@ class Client:
         [guard] = params["guards"]
         uri, tag = guard["uri"], guard["fileTag"]
         if tag is not None:
+            if uri not in self.buffers and not path_of(uri).exists():
+                return {"applied": False, "failureReason": "there is no such file"}
             if uri not in self.buffers:
                 self.open(uri, path_of(uri).read_bytes().decode())
             version, text = self.buffers[uri]

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 
 from ds4_lsp.dsml.events import Text, Thinking
 from ds4_lsp.dsml.parser import StreamParser
-from ds4_lsp.protocol.errors import NotFound
+from ds4_lsp.protocol.errors import InvalidRequest, NotFound
 from ds4_lsp.session import history
 
 if TYPE_CHECKING:
     from ds4_lsp.agent.sessions import Sessions
 
 _SESSION = re.compile(r"ds4:/*session/([^/?#]+?)(?:\.md)?(?:/checkpoint/(\d+)(?:\.md)?)?$")
+
+
+_LONGEST_SEQ = 18
+"""Digits. More than any log has events."""
 
 
 def plain_text(raw: str, thinking: bool) -> str:
@@ -36,15 +40,17 @@ def _said(raw: str, thinking: bool, kind: type[Text] | type[Thinking]) -> str:
 
 
 def render(sessions: Sessions, uri: str) -> str:
-    """Raises ``NotFound`` for a URI that names nothing."""
+    """Raises ``NotFound`` for a URI that names nothing, ``InvalidRequest`` for a number that none can be."""
     match = _SESSION.match(uri)
     if match is None:
         raise NotFound(f"{uri} is no ds4 document. Use ds4:/session/ID or ds4:/session/ID/checkpoint/SEQ.")
     identity, checkpoint = match.groups()
-    events = sessions.reading(identity)
+    _, events = sessions.reading(identity)
     if checkpoint is None:
-        return history.export_markdown(events(), clean=plain_text)
-    text = history.checkpoint_markdown(events(), int(checkpoint), clean=plain_text)
+        return history.export_markdown(events, clean=plain_text)
+    if len(checkpoint) > _LONGEST_SEQ:
+        raise InvalidRequest(f"A checkpoint's number has no {len(checkpoint)} digits. ds4.showHistory has it as seq.")
+    text = history.checkpoint_markdown(events, int(checkpoint), clean=plain_text)
     if text is None:
         raise NotFound(f"{uri}: the session has no checkpoint with seq {checkpoint}.")
     return text

@@ -11,7 +11,7 @@ from ds4_lsp.agent.earlier import undone
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.sessions import Sessions
-from ds4_lsp.agent.undo import changes
+from ds4_lsp.agent.undo import Change, changes
 from ds4_lsp.agent.undoing import Undoing, told
 from ds4_lsp.edits import leftovers
 from ds4_lsp.edits.guard import Lines, OldText, Target, Whole
@@ -39,8 +39,8 @@ class FileCommands:
         workspace = Workspace(services.editor, self._gate, services.settings)
         self._views = FileViews()
         self._undoing = asyncio.Lock()
-        self._tried: dict[str, set[int]] = {}
-        """By session: turns that somebody wanted undone since the server started."""
+        self._tried: dict[str, dict[int, set[Change]]] = {}
+        """By session and turn: what could not be undone, since the server started."""
         self._files = Files(workspace, services.editor, FileViews(), services.settings)
         self.handlers: dict[str, Callable[[Any, Cancel], Awaitable[c.Wire]]] = {
             "ds4.readFile": self._read,
@@ -96,13 +96,13 @@ class FileCommands:
             return await self._undo_turn(runtime, arguments.turn, _call(cancel))
 
     async def _undo_turn(self, runtime: Runtime, number: int | None, call: Call) -> c.UndoTurnResult:
-        tried = self._tried.setdefault(runtime.id, set())
+        tried = self._tried.setdefault(runtime.id, {})
         turn, found = changes(chain(runtime.session.events(), runtime.session.owed), number, tried)
         if not found:
             which = f"Turn {number}" if number else "The session"
             raise NotFound(f"{which} has changed no file, so there is nothing to undo.")
-        tried.add(turn)
-        undoing = Undoing(self._services, runtime, turn, call, self._gate, self._files.workspace)
+        tried[turn] = set()
+        undoing = Undoing(self._services, runtime, turn, call, self._gate)
         done: list[str] = []
         skipped: list[c.SkippedFile] = []
         for change in found:
@@ -110,6 +110,7 @@ class FileCommands:
                 await undoing.take_back(change)
                 done.append(change.uri)
             except Ds4Error as error:
+                tried[turn].add(change)
                 skipped.append(c.SkippedFile(uri=change.uri, reason=told(error)))
         if done:
             runtime.notices.append(undone(turn, [change.path.name for change in found if change.uri in done]))

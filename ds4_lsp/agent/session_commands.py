@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ds4_lsp.agent import slash as slashes
 from ds4_lsp.agent.documents import plain_text, thinking_text
 from ds4_lsp.agent.kv import Snapshots
-from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.sessions import Sessions
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol import commands as c
 from ds4_lsp.protocol.errors import Busy, NotFound
 from ds4_lsp.session import history
+from ds4_lsp.session.events import Event
 
 if TYPE_CHECKING:
     from ds4_lsp.agent.runner import Runner
 
 
-def entries(runtime: Runtime, turns: int | None) -> list[c.HistoryEntry]:
+def entries(events: Iterable[Event], turns: int | None) -> list[c.HistoryEntry]:
     """What the user saw of the last ``turns`` turns; None means all."""
-    return history.entries(runtime.session.events(), clean=plain_text, thought=thinking_text, turns=turns)
+    return history.entries(events, clean=plain_text, thought=thinking_text, turns=turns)
 
 
 class SessionCommands:
@@ -62,10 +62,11 @@ class SessionCommands:
             self._runner.save_soon(before)
         self._services.rest()
         self._runner.prepare_soon(runtime)
-        return c.SwitchSessionResult(session_id=runtime.id, history=entries(runtime, arguments.turns))
+        return c.SwitchSessionResult(session_id=runtime.id, history=entries(runtime.session.events(), arguments.turns))
 
     async def _history(self, arguments: c.ShowHistoryArguments, cancel: Cancel) -> c.HistoryResult:
-        return c.HistoryResult(history=entries(self._sessions.get(arguments.session_id), arguments.turns))
+        _, events = self._sessions.reading(arguments.session_id)
+        return c.HistoryResult(history=entries(events, arguments.turns))
 
     async def _save(self, arguments: c.SessionArguments, cancel: Cancel) -> c.SaveSessionResult:
         runtime = self._sessions.get(arguments.session_id)
@@ -93,10 +94,9 @@ class SessionCommands:
         return c.DeleteSessionResult(deleted=True)
 
     async def _export(self, arguments: c.ExportSessionArguments, cancel: Cancel) -> c.UriResult:
-        runtime = self._sessions.get(arguments.session_id)
-        events = runtime.session.events()
+        directory, events = self._sessions.reading(arguments.session_id)
         markdown = arguments.format == "markdown"
-        path: Path = runtime.session.directory / ("export.md" if markdown else "export.jsonl")
+        path = directory / ("export.md" if markdown else "export.jsonl")
         pieces = history.markdown_pieces(events, clean=plain_text) if markdown else history.jsonl_lines(events)
         history.write_export(path, pieces)
         return c.UriResult(uri=path.as_uri())
@@ -123,7 +123,8 @@ class SessionCommands:
                 session_id, text = switched.session_id, _history_text(switched.history)
             case "history":
                 turns = int(command.rest or 3)
-                text = _history_text(entries(self._sessions.get(session_id), turns))
+                _, events = self._sessions.reading(session_id)
+                text = _history_text(entries(events, turns))
             case "save":
                 saved = await self._save(c.SessionArguments(session_id=session_id), cancel)
                 text = f"Saved {saved.session_id}" + (" with a KV snapshot." if saved.snapshot else ".")

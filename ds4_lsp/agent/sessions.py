@@ -152,10 +152,15 @@ class Sessions:
         """The current session in ``ds4.status``."""
         return {"sessionId": runtime.id, "title": runtime.session.title, "turn": runtime.turn}
 
-    def reading(self, prefix: str) -> Callable[[], Iterator[Event]]:
-        """Reads the events of a session, open here or not, from the first on."""
+    def reading(self, prefix: str | None) -> tuple[Path, Iterator[Event]]:
+        """The directory of a session and its events from the first on, wherever it is open: reading locks nothing.
+        None is the current session. Errors: ``NotFound``, ``Ambiguous``; the events', ``CorruptSession``."""
+        runtime = self.get(None) if prefix is None else self.find_open(prefix)
+        if runtime is not None:
+            return runtime.session.directory, runtime.session.events()
+        assert prefix is not None
         directory = self.store.find(prefix)
-        return lambda: read_file(directory)
+        return directory, read_file(directory)
 
     async def look_up(self, runtime: Runtime, context: list[dict[str, Any]], cancel: Cancel) -> list[dict[str, Any]]:
         """The text of each place that a prompt points at, as the buffer has it now; it counts as shown."""

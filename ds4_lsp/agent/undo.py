@@ -7,10 +7,11 @@ edits are taken back one by one, newest first, each only from the lines that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 from ds4_lsp.edits.guard import Lines, Mode, Refusal, resolve
 from ds4_lsp.edits.text import file_tag, lines
@@ -67,11 +68,13 @@ class Change:
         )
 
 
-def changes(events: Iterable[Event], turn: int | None, tried: Iterable[int] = ()) -> tuple[int, list[Change]]:
+def changes(
+    events: Iterable[Event], turn: int | None, tried: Mapping[int, Collection[Change]] = MappingProxyType({})
+) -> tuple[int, list[Change]]:
     """The turn and its changes, newest file first.
 
-    None means the last turn with an edit that was not undone. One that was ``tried`` already comes after all others:
-    what could not be undone in it must not stand in the way of earlier turns.
+    None means the last turn with an edit that was not undone. A turn of which nothing is left but what was ``tried``
+    and could not be undone comes after all others: it must not stand in the way of earlier ones.
     """
     # By path: one file can be spelled in several ways, as by an editor that opened it in the middle of the turn.
     turns: dict[int, dict[str, Change]] = {}
@@ -95,9 +98,8 @@ def changes(events: Iterable[Event], turn: int | None, tried: Iterable[int] = ()
         change = Change(data["uri"], Path(data["path"]), (step,))
         files[data["path"]] = change if known is None else replace(change, steps=(*known.steps, step))
     if turn is None:
-        known_as_tried = frozenset(tried)
-        left = [number for number, files in turns.items() if files]
-        turn = max(left, key=lambda number: (number not in known_as_tried, number), default=0)
+        left = {number: set(files.values()) for number, files in turns.items() if files}
+        turn = max(left, key=lambda number: (not left[number] <= set(tried.get(number, ())), number), default=0)
     return turn, list(reversed(turns.get(turn, {}).values()))
 
 

@@ -22,17 +22,16 @@ from ds4_lsp.tools.workspace import Workspace
 
 
 class Undoing:
-    """One turn of one session, on behalf of one request. ``gate`` and ``workspace`` ask on the user's behalf: what they
-    are answered is no part of the session."""
+    """One turn of one session, on behalf of one request. ``gate``: not the session's, since
+    what the user answers to their own command is no part of that."""
 
-    def __init__(
-        self, services: Services, runtime: Runtime, turn: int, call: Call, gate: Gate, workspace: Workspace
-    ) -> None:
+    def __init__(self, services: Services, runtime: Runtime, turn: int, call: Call, gate: Gate) -> None:
         self._services = services
         self._runtime = runtime
         self._turn = turn
         self._call = call
         self._gate = gate
+        workspace = Workspace(services.editor, gate, services.settings)
         self._files = Files(workspace, services.editor, runtime.views, services.settings)
         self._files.before_edit = runtime.files.before_edit
 

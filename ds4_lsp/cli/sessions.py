@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ds4_lsp.agent.documents import plain_text
-from ds4_lsp.cli.sessions_found import MIB, Found, Kept, every, harmless, line, one
+from ds4_lsp.cli.sessions_found import MIB, Found, Kept, Leftover, every, harmless, line, one, one_line
+from ds4_lsp.cli.sessions_units import age, size
 from ds4_lsp.engine import snapshot
 from ds4_lsp.protocol.errors import Ds4Error, NotFound
 from ds4_lsp.session import meta
@@ -22,7 +23,10 @@ from ds4_lsp.session.reader import read_file
 from ds4_lsp.session.snapshots import Held
 from ds4_lsp.session.verify import verify
 
-_DAY = 86400.0
+_WHAT = (
+    "Say what to delete: --older-than AGE (days, or with a unit: 7d, 12h), --larger-than SIZE (MB, or with a unit: "
+    "500MB, 1GB), or both (then both must hold)."
+)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -42,8 +46,12 @@ def add_parser(subparsers: Any) -> None:
     check = verbs.add_parser("verify", help="check every rule of a log; changes nothing")
     check.add_argument("id", nargs="?", default=None, help="any unique beginning of a session's id (default: all)")
     prune = verbs.add_parser("prune", help="delete old or large sessions, after asking")
-    prune.add_argument("--older-than", type=_positive, default=None, metavar="DAYS", help="not used for DAYS days")
-    prune.add_argument("--larger-than", type=_positive, default=None, metavar="MB", help="larger than MB mebibytes")
+    prune.add_argument(
+        "--older-than", type=age, default=None, metavar="AGE", help="not used for so long: 90 or 90d (days), 12h, 8w"
+    )
+    prune.add_argument(
+        "--larger-than", type=size, default=None, metavar="SIZE", help="larger than that: 500 or 500MB, 1GB"
+    )
     prune.add_argument("--yes", action="store_true", help="do not ask")
 
 
@@ -79,7 +87,7 @@ def _list(args: argparse.Namespace) -> int:
     if not found.kept and not found.unreadable:
         print("No sessions.")
     for store in dict.fromkeys(item.store for item in found.kept):
-        print(harmless(", ".join(store.workspace)) or "(no workspace)")
+        print(one_line(", ".join(store.workspace)) or "(no workspace)")
         for item in found.kept:
             if item.store is store:
                 print(line(item))
@@ -141,11 +149,20 @@ def _verify(args: argparse.Namespace) -> int:
         report = verify(item.directory, _held)
         broken += not report.ok
         print(f"{report.session_id}: {'ok' if report.ok else 'BROKEN'}, {report.events} events")
+        if report.held:
+            who = "another process" if report.holder is None else f"process {report.holder}"
+            print(f"  it is open in {who}: what is unfinished may be going on there")
         for problem in report.problems:
             print(harmless(f"  problem: {problem}"))
         for repair in report.repairs:
             print(harmless(f"  using it would {repair}"))
-    if not found.kept and not found.unreadable:
+    for left in found.leftovers:
+        broken += 1
+        print(f"{left.path.name}: BROKEN, no log")
+        print(
+            f"  problem: {harmless(str(left.path))} is what is left of a session; `ds4-lsp sessions prune` removes it"
+        )
+    if not found.kept and not found.leftovers and not found.unreadable:
         print("No sessions.")
     return 1 if broken else found.status
 
@@ -157,21 +174,20 @@ def _held(path: Path) -> Held | str:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    if args.older_than is None and args.larger_than is None:
-        print(
-            "Say what to delete: --older-than DAYS, --larger-than MB, or both (then both must hold).", file=sys.stderr
-        )
-        return 2
     found = every(args)
-    days, size = args.older_than, args.larger_than
+    seconds, size = args.older_than, args.larger_than
+    if seconds is None and size is None and not found.leftovers:
+        print(_WHAT, file=sys.stderr)
+        return 2
     # Twice, since it takes the whole log to know its date for certain.
-    doomed = [item for item in found.kept if _is_doomed(item, days, size)]
-    doomed = [item for item in map(_dated, doomed) if _is_doomed(item, days, size)]
+    old = [item for item in found.kept if _is_doomed(item, seconds, size)]
+    old = [item for item in map(_dated, old) if _is_doomed(item, seconds, size)]
+    doomed: list[Kept | Leftover] = [*old, *found.leftovers]
     if not doomed:
         print("No session is that old or large.")
         return found.status
     for item in doomed:
-        print(line(item))
+        print(harmless(str(item)) if isinstance(item, Leftover) else line(item))
     total = sum(item.size for item in doomed)
     if not args.yes and not _confirmed(f"Delete {_count(len(doomed))}, {total / MIB:.1f} MiB? [y/N] "):
         print("Nothing was deleted.")
@@ -179,7 +195,10 @@ def _prune(args: argparse.Namespace) -> int:
     failed = 0
     for item in doomed:
         try:
-            item.store.delete(item.summary.session_id)
+            if isinstance(item, Leftover):
+                item.store.remove_leftover(item.path)
+            else:
+                item.store.delete(item.summary.session_id)
         except Ds4Error as error:
             print(f"Kept: {error.message}", file=sys.stderr)
             failed += 1
@@ -203,10 +222,12 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
 }
 
 
-def _is_doomed(item: Kept, days: float | None, mebibytes: float | None) -> bool:
+def _is_doomed(item: Kept, seconds: float | None, size: float | None) -> bool:
+    if seconds is None and size is None:
+        return False
     # A damaged session has no date that could be trusted: it is never old.
-    old = days is None or (item.summary.problem is None and item.summary.updated_at < time.time() - days * _DAY)
-    return old and (mebibytes is None or item.size > mebibytes * MIB)
+    old = seconds is None or (item.summary.problem is None and item.summary.updated_at < time.time() - seconds)
+    return old and (size is None or item.size > size)
 
 
 def _confirmed(question: str) -> bool:
@@ -219,13 +240,6 @@ def _confirmed(question: str) -> bool:
 
 def _count(number: int) -> str:
     return "1 session" if number == 1 else f"{number} sessions"
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return number
 
 
 def _count_of(text: str) -> int:

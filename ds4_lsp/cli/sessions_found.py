@@ -9,7 +9,7 @@ import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ds4_lsp.protocol.errors import Ambiguous, Ds4Error, NotFound
@@ -17,6 +17,9 @@ from ds4_lsp.session.meta import SessionSummary
 from ds4_lsp.session.store import SessionStore, every_store
 
 MIB = 1 << 20
+_BREAKS = frozenset("\n\r\t\v\f\x85\u2028\u2029")
+_TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Marks, embeddings, overrides and isolates of the bidirectional algorithm (Unicode, UAX 9)."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,25 @@ class Kept:
         return self.store.directory / self.summary.session_id
 
 
+@dataclass(frozen=True)
+class Leftover:
+    """A directory of a session whose log is gone. ``size``: bytes."""
+
+    store: SessionStore
+    path: Path
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.path.name}  no log, {self.size / MIB:.1f} MiB left of a session in {self.path.parent}"
+
+
 @dataclass
 class Found:
     """The sessions that could be listed, newest first, and how many workspaces could not (they were named)."""
 
     kept: list[Kept]
     unreadable: int = 0
+    leftovers: list[Leftover] = field(default_factory=list)
 
     @property
     def status(self) -> int:
@@ -59,6 +75,7 @@ def every(args: argparse.Namespace) -> Found:
             found.kept += [
                 Kept(store, summary, _size(store.directory / summary.session_id)) for summary in store.list()
             ]
+            found.leftovers += [Leftover(store, path, _size(path)) for path in store.leftovers()]
         except Ds4Error as error:
             print(error.message, file=sys.stderr)
             found.unreadable += 1
@@ -81,14 +98,19 @@ def line(item: Kept) -> str:
     """One session in a list."""
     summary = item.summary
     when = _date(summary.updated_at) if summary.updated_at > 0 else "-" * 16
-    title = harmless(summary.title) or "(no prompt yet)"
-    problem = f"  BROKEN: {harmless(summary.problem)}" if summary.problem else ""
+    title = one_line(summary.title) or "(no prompt yet)"
+    problem = f"  BROKEN: {one_line(summary.problem)}" if summary.problem else ""
     turns = f"{summary.turns} turns" if summary.turns != 1 else "1 turn"
     return f"{summary.session_id}  {when}  {turns:>9}  {item.size / MIB:8.1f} MiB  {title}{problem}"
 
 
 def _date(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def one_line(text: str) -> str:
+    """``text`` as part of a line: neither does it end the line, nor does it change the order of what follows it."""
+    return harmless("".join(" " if char in _BREAKS else "�" if char in _TURNS else char for char in text))
 
 
 def harmless(text: str) -> str:

@@ -112,19 +112,29 @@ class ServerEditor:
         if edit.version is not None and not (client.guarded_apply or client.document_changes):
             return Applied(saved=False, failure=UNVERSIONED)
         if confirm and not (in_editor and client.annotations):
-            inside = self._contains(edit.path)
-            answer = await self._main.call(self._approvals.confirm(f"{edit.label}\n{edit.path}"))
-            if answer is not True:
-                reason = "the user rejected it" if answer is False else "nobody could be asked to confirm it"
-                return Applied(saved=False, failure=reason, rejected=answer is False)
-            # Minutes may have passed.
-            if not disk.is_real(edit.path) or (inside and not self._contains(edit.path)):
-                return Applied(saved=False, failure=ELSEWHERE)
+            refused = await self._confirm(edit)
+            if refused is not None:
+                return refused
         if not in_editor:
             return await asyncio.to_thread(self._write, edit)
+        return await self._apply_in_editor(edit, confirm=confirm and client.annotations)
+
+    async def _confirm(self, edit: FileEdit) -> Applied | None:
+        """Ask in words; None where the user agrees and the file is where it was."""
+        inside = self._contains(edit.path)
+        answer = await self._main.call(self._approvals.confirm(f"{edit.label}\n{edit.path}"))
+        if answer is not True:
+            reason = "the user rejected it" if answer is False else "nobody could be asked to confirm it"
+            return Applied(saved=False, failure=reason, rejected=answer is False)
+        # Minutes may have passed.
+        if not disk.is_real(edit.path) or (inside and not self._contains(edit.path)):
+            return Applied(saved=False, failure=ELSEWHERE)
+        return None
+
+    async def _apply_in_editor(self, edit: FileEdit, *, confirm: bool) -> Applied:
         if edit.version is not None and edit.save and await asyncio.to_thread(self._is_newer_on_disk, edit):
             edit = replace(edit, save=False)
-        outcome = await self._main.call(self._applier.apply(edit, confirm=confirm and client.annotations))
+        outcome = await self._main.call(self._applier.apply(edit, confirm=confirm))
         if outcome.rejected:
             return Applied(saved=False, failure="the user rejected it", rejected=True)
         if edit.version is None:

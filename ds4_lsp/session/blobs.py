@@ -30,6 +30,13 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except FileNotFoundError:
+        return False
+
+
 class Blobs:
     """Immutable texts under the SHA-256 of their UTF-8, one file each. Safe for several writers."""
 
@@ -43,8 +50,8 @@ class Blobs:
         path = self.directory / name
         with storing("store", path):
             make_inside(self.directory)
-            # A file under that name is whole: it came by rename. One that does not match is replaced.
-            if not (path.exists() and path.stat().st_size == len(data)):
+            # A damaged one is replaced by a new file: it may be shared with forks, which trust what they have.
+            if not _holds(path, data):
                 replace_file(path, data)
         return name
 

@@ -13,6 +13,7 @@ from ds4_lsp.session.blobs import Blobs, cited
 from ds4_lsp.session.events import Event, Header
 from ds4_lsp.session.log import EventLog
 from ds4_lsp.session.reader import read_file
+from ds4_lsp.session.recovery import recovery
 from ds4_lsp.session.state import LogState
 from ds4_lsp.session.storage import make_inside, storing
 from ds4_lsp.session.surface import Surface
@@ -23,7 +24,8 @@ NewHeader = Callable[[tuple[str, int], str], Header]
 
 def copy_log(source: Path, target: Path, seq: int | None, new_header: NewHeader) -> Header:
     """Write the events 1 to ``seq`` of ``source`` behind a new header into the directory ``target``, with the blobs
-    that they name. Returns that header. Raises ``InvalidRequest`` for a cut that parts what belongs together.
+    that they name, then what settles the copy: its queued prompts are dropped. Returns that header. Raises
+    ``InvalidRequest`` for a cut that parts what belongs together.
 
     Two passes over the source: the first only looks for the cut, so that the copy is written once.
     """
@@ -38,10 +40,20 @@ def copy_log(source: Path, target: Path, seq: int | None, new_header: NewHeader)
                 _copy_blobs(event, source, target)
             if event.seq == cut:
                 break
+        _settle(log, state, header)
         log.sync()
     finally:
         log.close()
     return header
+
+
+def _settle(log: EventLog, state: LogState, header: Header) -> None:
+    """End what goes on in the original only. Before the copy is there for anybody: its prompts must not run twice."""
+    state.header = header
+    for draft in recovery(state):
+        state.apply(log.append(draft.type, draft.data, surface_op=draft.surface_op))
+    for queued in list(state.queue):
+        log.append("prompt/dropped", {"queued": queued, "reason": "forked"})
 
 
 def _cut(source: Path, seq: int | None) -> tuple[int, LogState]:

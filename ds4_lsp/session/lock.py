@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ class SessionLock:
                 self._lock.acquire(timeout=0)
             except Timeout as error:
                 # Inside, since a Timeout is an OSError too.
-                raise _locked(directory) from error
+                raise locked(directory) from error
             self._refuse_emptiness(directory)
         # In a file of its own: a contender may truncate the lock's file before it learns that it is held. It serves a
         # message only, and must not keep a full disk from being cleaned.
@@ -52,7 +53,8 @@ class SessionLock:
             self._lock.release()
 
 
-def _locked(directory: Path) -> SessionLocked:
+def locked(directory: Path) -> SessionLocked:
+    """The refusal to touch a session that another process has open."""
     pid = holder(directory)
     who = "another process" if pid is None else f"process {pid}"
     return SessionLocked(
@@ -60,6 +62,22 @@ def _locked(directory: Path) -> SessionLocked:
         sessionId=directory.name,
         pid=pid,
     )
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a process has the session open. Changes nothing; may raise ``OSError``."""
+    try:
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared, so that two who ask do not see each other; it ends with the descriptor.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def holder(directory: Path) -> int | None:

@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ds4_lsp.protocol.commands import SessionInfo
 from ds4_lsp.protocol.errors import CorruptSession, NotFound, StorageFailed
+from ds4_lsp.session.events import Header
 from ds4_lsp.session.reader import LOG_NAME, read_file
 from ds4_lsp.session.state import LogState
-from ds4_lsp.session.storage import replace_file
+from ds4_lsp.session.storage import replace_file, storing
 
 META_NAME = "meta.json"
 KV_NAME = "kv"
@@ -102,6 +103,17 @@ def summarise(directory: Path, state: LogState, size: int) -> SessionSummary:
     )
 
 
+def check_name(directory: Path, header: Header | None) -> None:
+    """Raise ``CorruptSession`` where the log in ``directory`` is another session's: a copy, or one that was renamed,
+    must not be taken for the real one."""
+    if header is not None and header.session_id != directory.name:
+        raise CorruptSession(
+            f"The log in {directory} is of session {header.session_id}: the directory was copied or renamed. Nothing "
+            "was changed. Give it that name again, or continue in a fork (ds4.forkSession).",
+            path=str(directory),
+        )
+
+
 def has_snapshot(directory: Path) -> bool:
     with suppress(OSError):
         return any((directory / KV_NAME).glob("*.kv"))
@@ -130,10 +142,13 @@ def rebuilt(directory: Path) -> SessionSummary:
     state = LogState()
     size, written = 0, 0.0
     try:
-        status = (directory / LOG_NAME).stat()
+        with storing("look into", directory):
+            status = (directory / LOG_NAME).stat()
         size, written = status.st_size, status.st_mtime
         for event in read_file(directory):
             state.apply(event)
+            if event.seq == 0:
+                check_name(directory, state.header)
         return summarise(directory, state, size)
     except (OSError, CorruptSession, NotFound, StorageFailed) as error:
         known = summarise(directory, state, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,10 +86,15 @@ def read_file(directory: Path) -> Iterator[Event]:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open for reading. Raises ``NotFound`` or ``StorageFailed``."""
+    """Open for reading. Raises ``NotFound``, ``StorageFailed``, or ``CorruptSession`` for what is no regular file."""
     try:
         with storing("read", path):
-            return path.open("rb", buffering=_BUFFER)
+            # Does not wait for somebody to write into a pipe.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return os.fdopen(descriptor, "rb", buffering=_BUFFER)
+            os.close(descriptor)
+            raise CorruptSession(f"Session log {path} is no regular file. Delete the session.", path=str(path))
     except Exception as error:
         if isinstance(error.__cause__, FileNotFoundError):
             raise NotFound(f"There is no session log at {path}.", path=str(path)) from error

@@ -58,6 +58,8 @@ class Session:
             surface, state = Surface(), LogState()
 
             def take_in(event: Event) -> None:
+                if event.seq == 0:
+                    meta.check_name(directory, Header.from_event(event))
                 surface.apply(event)
                 state.apply(event)
                 observe(event)
@@ -182,8 +184,8 @@ class Session:
         return summarise(self.directory, self.state, self.log.length)
 
     def directory_for(self, name: str) -> Path:
-        """A directory of the session (``kv``, ``jobs``), created where missing. Raises ``StorageFailed``, also where the
-        session is closed or its own directory is gone: nothing brings that back."""
+        """A directory of the session (``kv``, ``jobs``), created where missing. Raises ``StorageFailed``, also where
+        the session is closed or its own directory is gone: nothing brings that back."""
         self.log.check_place()
         path = self.directory / name
         with storing("create", path):

@@ -20,6 +20,11 @@ def storage_failed(action: str, path: Path, error: OSError) -> StorageFailed:
     """The refusal that an OS error becomes; says what to do."""
     if error.errno in _NO_ROOM:
         remedy = "Free some space there (`ds4-lsp sessions prune` helps) and send the prompt again."
+    elif error.errno == errno.EACCES and (closed := _closed_directory(path)) is not None:
+        remedy = (
+            f"Give yourself access to its directory (chmod u+rwx {closed}). Make it writable, or set "
+            "ds4.sessions.directory to a place that is."
+        )
     elif error.errno in _NO_RIGHT:
         remedy = "Make it writable, or set ds4.sessions.directory to a place that is."
     elif error.errno in _GONE:
@@ -28,6 +33,14 @@ def storage_failed(action: str, path: Path, error: OSError) -> StorageFailed:
         remedy = "Check the disk, or set ds4.sessions.directory to another one."
     reason = error.strerror or str(error)
     return StorageFailed(f"Could not {action} {path}: {reason}. {remedy}", path=str(path), errno=error.errno)
+
+
+def _closed_directory(path: Path) -> Path | None:
+    """The first directory on the way to ``path`` that this user may not enter, or that one itself if it is closed."""
+    for directory in reversed(path.parents):
+        if directory.is_dir() and not os.access(directory, os.X_OK):
+            return directory
+    return path if path.is_dir() and not os.access(path, os.R_OK | os.X_OK) else None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -19,7 +20,7 @@ from ds4_lsp.protocol.errors import Ambiguous, NotFound
 from ds4_lsp.session import meta
 from ds4_lsp.session.events import Event, Header
 from ds4_lsp.session.fork import copy_log
-from ds4_lsp.session.lock import SessionLock
+from ds4_lsp.session.lock import SessionLock, is_held, locked
 from ds4_lsp.session.log import EventLog
 from ds4_lsp.session.meta import SessionSummary
 from ds4_lsp.session.reader import LOG_NAME
@@ -110,14 +111,23 @@ class SessionStore:
         path = self.find(prefix)
         lock = SessionLock(path)
         try:
-            # Renamed first: a session disappears at once and as a whole, whatever happens to the rest.
-            grave = path.with_name(f"{_DELETED}{path.name}-{secrets.token_hex(4)}")
-            with storing("delete", path):
-                path.rename(grave)
-            shutil.rmtree(grave, ignore_errors=True)
+            _bury(path)
         finally:
             lock.release()
         return path.name
+
+    def leftovers(self) -> Sequence[Path]:
+        """Directories named as sessions that have no log: what is left of ones that were removed in part. Nothing uses
+        them, and they may still hold what was said."""
+        return [path for path in self._entries() if _SESSION.match(path.name) and path.is_dir() and not _has_log(path)]
+
+    def remove_leftover(self, path: Path) -> None:
+        """Remove one of :meth:`leftovers`. Raises ``SessionLocked`` while a server has it open, ``StorageFailed``."""
+        with storing("look into", path):
+            if is_held(path):
+                raise locked(path)
+        if not _has_log(path):
+            _bury(path)
 
     def fork(
         self, prefix: str, seq: int | None = None, *, title: str | None = None, observe: Observe = _ignore
@@ -133,14 +143,10 @@ class SessionStore:
         draft = self._draft(None)
         try:
             header = copy_log(source, draft, seq, lambda parent, old: self._header(title or old, parent))
-            session = self._publish(draft, header, observe)
+            return self._publish(draft, header, observe)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
-        for queued in session.queued():
-            session.append("prompt/dropped", {"queued": queued.seq, "reason": "forked"})
-        session.sync()
-        return session
 
     def clean(self) -> int:
         """Remove what creations and deletions that were cut short left behind, an hour after; returns how many."""
@@ -203,6 +209,21 @@ def every_store(base: Path | None) -> Iterator[SessionStore]:
         # The folders may since have become links to elsewhere; the sessions stay where they are.
         store.directory = group
         yield store
+
+
+def _bury(path: Path) -> None:
+    """Renamed first: a session disappears at once and as a whole, whatever happens to the rest."""
+    grave = path.with_name(f"{_DELETED}{path.name}-{secrets.token_hex(4)}")
+    with storing("delete", path):
+        try:
+            path.rename(grave)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            # A longer name can need room, and deleting is how one gets some. Without its log it is no session.
+            (path / LOG_NAME).unlink(missing_ok=True)
+            grave = path
+    shutil.rmtree(grave, ignore_errors=True)
 
 
 def _workspace_of(group: Path) -> list[Path]:

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ds4_lsp.protocol.errors import Ds4Error
 from ds4_lsp.session import meta, snapshots
 from ds4_lsp.session.blobs import Blobs, cited
 from ds4_lsp.session.events import Event, Header
+from ds4_lsp.session.lock import holder, is_held
 from ds4_lsp.session.log import TORN_NAME
 from ds4_lsp.session.reader import LOG_NAME, Tail, open_log, read
 from ds4_lsp.session.recovery import Draft, recovery
@@ -34,6 +36,10 @@ class Report:
     events: int = 0
     problems: list[str] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
+    held: bool = False
+    """A process has the session open: what is unfinished is no repair then."""
+    holder: int | None = None
+    """That process's id, where it is known."""
 
     @property
     def ok(self) -> bool:
@@ -43,6 +49,9 @@ class Report:
 def verify(directory: Path, inspect: Inspect | None = None) -> Report:
     """Check one session; with ``inspect`` also its KV snapshots. Memory: its surface, and one name of each text."""
     report = Report(directory.name)
+    with suppress(OSError):
+        report.held = is_held(directory)
+    report.holder = holder(directory) if report.held else None
     checker = _Checker(directory, report)
     try:
         tail = _scan(directory / LOG_NAME, checker.observe)
@@ -90,6 +99,8 @@ class _Checker:
     def check_end(self, tail: Tail) -> None:
         report, state = self._report, self._state
         _check_header(state.header, self._directory, report)
+        if report.held:
+            return
         if tail.torn:
             report.repairs.append(f"cut {tail.torn} bytes of a torn last line off into {TORN_NAME}")
         if tail.unterminated:

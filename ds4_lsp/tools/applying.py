@@ -209,6 +209,7 @@ async def _send(files: Files, done: EditDone) -> EditDone:
         raise NotApplied(
             f"{name} was not changed, although the editor said so. Read it again before you try once more.",
             uri=edit.uri,
+            reason="the editor said that it changed it, and did not",
         )
     return replace(done, saved=applied.saved, current_tag=now.tag, saved_tag=applied.saved_tag)
 

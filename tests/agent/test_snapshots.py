@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compacting import until
+from compacting import WORDS, until
 
-from ds4_lsp.engine import snapshot
+from ds4_lsp.engine import llama, snapshot
+from ds4_lsp.engine.plan import plan
 from ds4_lsp.ports import Cancel
-from ds4_lsp.protocol.commands import DeleteSessionArguments, NewSessionArguments, SessionArguments
+from ds4_lsp.protocol.commands import (
+    DeleteSessionArguments,
+    NewSessionArguments,
+    SessionArguments,
+    SwitchSessionArguments,
+)
 from ds4_lsp.protocol.errors import NotFound
+from ds4_lsp.session.snapshots import name_for
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -77,6 +83,64 @@ async def test_a_write_that_ends_late_does_not_bring_a_deleted_session_back(stag
     assert not first.session.directory.exists()
 
 
+async def test_a_switch_writes_what_the_kv_holds_of_the_session_that_is_left(stage: Any) -> None:
+    stage.set(sessions={"snapshots": True})
+    stage.script("One.", "Two.")
+    command = stage.agent.command
+    other = (await command("ds4.newSession", NewSessionArguments(), Cancel())).session_id
+    await command("ds4.newSession", NewSessionArguments(), Cancel())
+    for text in ("first", "second"):
+        await stage.prompt(text)
+        left, held = stage.runtime, list(stage.engine.kv)
+        await command("ds4.switchSession", SwitchSessionArguments(session_id=other), Cancel())
+        async with stage.agent.runner._free(Cancel()):
+            await stage.agent.snapshots.settle()
+        # The newest alone is kept.
+        [path] = left.session.kv_dir.iterdir()
+        assert path.name == name_for(stage.engine.info.fingerprint, held)
+        assert snapshot.inspect(path) == (stage.engine.info.fingerprint, array("i", held))
+        await command("ds4.switchSession", SwitchSessionArguments(session_id=left.id), Cancel())
+
+
+async def test_a_snapshot_by_another_build_or_with_another_kv_type_is_a_miss_under_any_name(
+    stage: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    stage.set(sessions={"snapshots": True})
+    stage.script("One.", "Two.", "Three.", "Four.", "Five.", "Six.")
+    model = stage.agent.services.model
+    settings = stage.agent.services.settings().model.model_dump(by_alias=True)
+
+    def planned(**changed: Any) -> str:
+        default, full = model.context_is_default(), stage.engine._swa_full
+        return str(plan(settings | changed, context_is_default=default, full_window=full).fingerprint)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(llama, "build", lambda: "another build")
+        by_build = planned()
+    for other in (by_build, planned(kvCacheType="f32")):
+        stage.new_session()
+        await stage.prompt("remember: " + WORDS * 20)
+        session, ours = stage.runtime, stage.engine.info.fingerprint
+        assert planned() == ours != other
+        assert (await stage.agent.command("ds4.saveSession", SessionArguments(), Cancel())).snapshot
+        [path] = session.session.kv_dir.iterdir()
+        held = list(stage.engine.kv)
+        stage.new_session()
+        await stage.prompt("something else")
+        content = path.read_bytes()
+        path.unlink()
+        for name in (name_for(other, held), name_for(ours, held)):
+            # What the other one would have written of the same tokens.
+            (path.parent / name).write_bytes(content.replace(ours.encode(), other.encode(), 1))
+            caplog.clear()
+            await stage.agent.snapshots.prepare(session, Cancel())
+            assert len(stage.engine.kv) < len(held)
+            said = "cannot be used" if name == path.name else "no KV snapshot of the session fits"
+            assert said in caplog.text
+        assert not path.exists()
+
+
 async def test_a_save_that_waits_does_not_bring_a_deleted_session_back(stage: Any) -> None:
     stage.set(sessions={"snapshots": True})
     stage.script("One.", "Two.")
@@ -110,12 +174,3 @@ async def test_a_save_that_begins_while_its_session_is_deleted_does_not_bring_it
         async with stage.agent.runner._free(Cancel()):
             await stage.agent.snapshots.settle()
         assert not first.session.directory.exists()
-
-
-async def test_the_engine_writes_a_snapshot_beside_a_log_and_makes_no_place_for_it_elsewhere(tmp_path: Path) -> None:
-    held = snapshot.Snapshot("m", array("i", [1, 2]), (ctypes.c_uint8 * 3)(7, 8, 9), 3)
-    snapshot.write(tmp_path / "kv" / "a.kv", held)
-    assert snapshot.inspect(tmp_path / "kv" / "a.kv") == ("m", held.tokens)
-    with pytest.raises(FileNotFoundError):
-        snapshot.write(tmp_path / "deleted" / "kv" / "a.kv", held)
-    assert [path.name for path in tmp_path.iterdir()] == ["kv"]

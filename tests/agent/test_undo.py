@@ -53,9 +53,14 @@ def test_without_a_turn_the_last_one_with_something_left_to_undo_is_meant() -> N
     removed = edited(2, "/b", None, "", undoes=2)
     assert changes([*events, undone, removed], None) == (1, [a1])
     # What was tried and could not be undone stands in nobody's way, and is tried again when nothing else is left.
-    assert changes([*events, undone], None, tried={2}) == (1, [a1])
-    assert changes([*events, undone], None, tried={1, 2}) == (2, [b])
-    assert changes([*events, undone], 2, tried={2}) == (2, [b])
+    assert changes([*events, undone], None, tried={2: [b]}) == (1, [a1])
+    assert changes([*events, undone], None, tried={1: [a1], 2: [b]}) == (2, [b])
+    assert changes([*events, undone], 2, tried={2: [b]}) == (2, [b])
+    # But for what the turn did since, as one that goes on does.
+    later = edited(2, "/c", "c0", "c1")
+    assert changes([*events, undone, later], None, tried={2: [b]})[0] == 2
+    again = edited(2, "/b", "b1", "b2")
+    assert changes([*events, undone, again], None, tried={2: [b]})[0] == 2
 
 
 ROWS = [f"l{number}\r\n" for number in range(1, 13)]

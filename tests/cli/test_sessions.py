@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ds4_lsp.cli import sessions
+from ds4_lsp.cli.sessions_units import age, size
 from ds4_lsp.session.events import APPEND, encode
 from ds4_lsp.session.reader import read_file
 from ds4_lsp.session.storage import replace_file
@@ -184,8 +185,8 @@ def test_prune_by_size_counts_all_that_is_beside_the_log(store: SessionStore) ->
 
 def test_prune_keeps_a_session_that_is_open(store: SessionStore, capsys: pytest.CaptureFixture[str]) -> None:
     identity = _say(store, "x")
-    session = store.open(identity)
     _age(store, identity)
+    session = store.open(identity)
     assert _run(store, "prune", "--older-than", "1", "--yes") == 1
     assert f"process {os.getpid()}" in capsys.readouterr().err
     session.close()
@@ -197,6 +198,53 @@ def test_prune_wants_to_know_what(store: SessionStore, capsys: pytest.CaptureFix
     assert _run(store, "prune") == 2
     assert "--older-than" in capsys.readouterr().err
     assert _run(store, "prune", "--older-than", "1") == 0
-    for bad in ("0", "-1", "nan", "x"):
+    for bad in ("0", "-1", "nan", "x", "", "7x", "1e400", "9" * 400, "d", "1 d 2"):
         with pytest.raises(SystemExit):
-            _run(store, "prune", "--older-than", bad)
+            _run(store, "prune", f"--older-than={bad}")
+        assert "a number of days, or with a unit: 12h" in capsys.readouterr().err
+    for bad in ("0", "1XB", "MB", "5d", "inf"):
+        with pytest.raises(SystemExit):
+            _run(store, "prune", "--larger-than", bad)
+        assert "a number of MB, or with a unit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 7776000), ("7d", 604800), ("12h", 43200), ("1W", 604800), (" 1.5 d ", 129600)]
+)
+def test_an_age_counts_days_unless_it_names_its_unit(text: str, seconds: float) -> None:
+    assert age(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "mebibytes"), [("2", 2), ("500MB", 500), ("1GB", 1024), ("0.5g", 512), ("1 TiB", 1 << 20), ("512kb", 0.5)]
+)
+def test_a_size_counts_mebibytes_unless_it_names_its_unit(text: str, mebibytes: float) -> None:
+    assert size(text) == mebibytes * (1 << 20)
+
+
+def test_a_title_takes_one_line_and_turns_no_text_around(
+    store: SessionStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = store.create(title="a\nb\tc\x1b[31mred\u202e\u2066\u200fx\u2028y\u0085z")
+    session.close()
+    assert _run(store, "list") == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert len(lines) == 3
+    assert lines[1].endswith("  a b c�[31mred���x y z")
+
+
+def test_verify_says_by_which_process_a_session_is_open(
+    store: SessionStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    identity = _say(store, "x")
+    session = store.open(identity)
+    session.append("turn/start", {"turn": 2})
+    assert _run(store, "verify") == 0
+    shown = capsys.readouterr().out
+    assert f"it is open in process {os.getpid()}" in shown
+    assert "turn/end" not in shown
+    session.close()
+    assert _run(store, "verify") == 0
+    shown = capsys.readouterr().out
+    assert "it is open" not in shown
+    assert "turn/end" in shown

@@ -157,11 +157,14 @@ def test_a_workspace_or_session_that_cannot_be_read_is_named_and_the_others_are_
             assert ids[2] in ran.stdout
             [line] = [line for line in ran.stdout.splitlines() if line.strip().startswith(ids[1])]
             assert "BROKEN" in line
+            assert f"chmod u+rwx {closed_session}" in ran.stdout
+            assert f"chmod u+rwx {closed_group}" in ran.stderr
         ran = _outside(tmp_path, "show", ids[2], front=BOUND)
         assert "hello" in ran.stdout
         ran = _outside(tmp_path, "show", ids[1], front=BOUND)
         assert ran.returncode == 1
         assert "Permission denied" in ran.stderr
+        assert f"chmod u+rwx {closed_session}" in ran.stderr
     finally:
         for path in (closed_group, closed_session):
             path.chmod(0o700)
@@ -192,6 +195,34 @@ def test_nobody_reading_is_quiet(tmp_path: Path) -> None:
             ran.stdout.close()
             assert ran.stderr.read() == b""
         assert ran.returncode == 1
+
+
+def test_what_is_left_of_a_session_without_its_log_is_named_and_pruned_and_kept_while_it_is_open(
+    store: SessionStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, left, held = _say(store, "kept"), _say(store, "gone"), _say(store, "open")
+    server = store.open(held)
+    for identity in (left, held):
+        directory = store.directory / identity
+        (directory / "kv").mkdir()
+        (directory / "kv" / "a.kv").write_bytes(b"what was said")
+        (directory / "events.jsonl").unlink()
+    assert _run(store, "verify") == 1
+    shown = capsys.readouterr().out
+    assert f"{kept}: ok" in shown
+    for identity in (left, held):
+        assert f"{identity}: BROKEN, no log" in shown
+    assert "ds4-lsp sessions prune" in shown
+    assert _run(store, "prune", "--yes") == 1
+    shown = capsys.readouterr()
+    assert f"{left}  no log" in shown.out
+    assert f"process {os.getpid()}" in shown.err
+    assert sorted(path.name for path in store.directory.iterdir()) == sorted(["workspace.json", kept, held])
+    server._lock.release()
+    assert _run(store, "prune", "--older-than", "9", "--yes") == 0
+    assert "Deleted 1 session." in capsys.readouterr().out
+    assert _run(store, "verify") == 0
+    assert sorted(path.name for path in store.directory.iterdir()) == sorted(["workspace.json", kept])
 
 
 def test_a_session_is_named_by_where_it_lies(store: SessionStore, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,6 +168,12 @@ async def test_two_servers_never_write_one_session_and_the_second_may_fork_it(ti
     assert str(holder.process.pid) in error.message
     error = await refusal(other, "ds4.deleteSession", {"sessionId": session})
     assert error.data["code"] == "sessionLocked"
+    # To read is allowed, and locks nothing.
+    history = (await other.run("ds4.showHistory", {"sessionId": session}))["history"]
+    assert [entry["text"] for entry in history] == ["hello", "Mine."]
+    assert "Mine." in (await prompt(other, "/history", sessionId=session))["text"]
+    exported = (await other.run("ds4.exportSession", {"sessionId": session}))["uri"]
+    assert "Mine." in path_of(exported).read_text()
     fork = (await other.run("ds4.forkSession", {"sessionId": session}))["sessionId"]
     history = (await other.run("ds4.showHistory", {"sessionId": fork}))["history"]
     assert [entry["text"] for entry in history] == ["hello", "Mine."]
@@ -176,6 +182,24 @@ async def test_two_servers_never_write_one_session_and_the_second_may_fork_it(ti
     assert read(tiny, fork)[0]["data"]["parent"]["sessionId"] == session
     check(read(tiny, session))
     check(read(tiny, fork))
+
+
+async def test_who_reads_a_session_does_not_keep_it_from_others(tiny: Rig) -> None:
+    client = await tiny.start(script=tiny.script("First."))
+    session = (await prompt(client, "one"))["sessionId"]
+    assert await client.shutdown() == 0
+    reader = await tiny.start()
+    # It was resumed there; another becomes the current one, and it is deleted from the open ones by a restart.
+    await reader.run("ds4.newSession", {"title": "reader's own"})
+    assert await reader.shutdown() == 0
+    reader = await tiny.start()
+    assert (await reader.run("ds4.status"))["session"]["sessionId"] != session
+    assert len((await reader.run("ds4.showHistory", {"sessionId": session}))["history"]) == 2
+    await reader.run("ds4.exportSession", {"sessionId": session})
+    await reader.request("workspace/textDocumentContent", {"uri": f"ds4:/session/{session}"})
+    writer = await tiny.start(script=tiny.script("Second."))
+    assert (await prompt(writer, "two", sessionId=session))["text"] == "Second."
+    check(read(tiny, session))
 
 
 async def test_a_full_disk_stops_the_turn_with_a_clear_error_and_the_session_goes_on_with_room(tiny: Rig) -> None:
@@ -212,7 +236,7 @@ async def test_a_full_disk_stops_the_turn_with_a_clear_error_and_the_session_goe
 
 
 async def test_a_directory_that_vanishes_is_told_and_its_return_heals(tiny: Rig) -> None:
-    client = await tiny.start(script=tiny.script("Noted.", "Back.", "Elsewhere."), settings=NO_SNAPSHOTS)
+    client = await tiny.start(script=tiny.script("Noted.", "Back.", "Elsewhere.", "More."))
     session = (await prompt(client, "hello"))["sessionId"]
     there = directory(tiny, session)
     there.rename(tiny.root / "gone")
@@ -223,8 +247,28 @@ async def test_a_directory_that_vanishes_is_told_and_its_return_heals(tiny: Rig)
     assert (await prompt(client, "and now?"))["text"] == "Back."
     check(read(tiny, session))
     there.rename(tiny.root / "gone")
+    await client.run("ds4.switchSession", {"sessionId": session})
+    assert (await refusal(client, "ds4.saveSession", {})).data["code"] == "storage"
     fresh = (await client.run("ds4.newSession"))["sessionId"]
     assert (await prompt(client, "hello"))["sessionId"] == fresh
+    await client.run("ds4.switchSession", {"sessionId": session})
+    assert await client.shutdown() == 0
+    assert not there.exists(), "nothing begins it anew"
+
+    (tiny.root / "gone").rename(there)
+    client = await tiny.start(script=tiny.script("Yes."))
+    assert (await prompt(client, "still there?", sessionId=session))["text"] == "Yes."
+    check(read(tiny, session))
+    await client.run("ds4.switchSession", {"sessionId": session})
+    # Waits for what the switch began.
+    await client.run("ds4.saveSession", timeout=LONG)
+    shutil.rmtree(there)
+    # Gone for good: it can be deleted, and then is not the current one any more.
+    assert (await client.run("ds4.deleteSession", {"sessionId": session[:8]}))["deleted"] is True
+    assert (await client.run("ds4.status"))["session"] is None
+    assert (await refusal(client, "ds4.deleteSession", {"sessionId": session})).data["code"] == "notFound"
+    assert await client.shutdown() == 0
+    assert not there.exists()
 
 
 async def test_sessions_are_listed_switched_forked_exported_shown_and_deleted(tiny: Rig) -> None:
@@ -264,6 +308,10 @@ async def test_sessions_are_listed_switched_forked_exported_shown_and_deleted(ti
         assert "1 one line" in text
         assert "One line." in text
         assert "DSML" not in text
+    with pytest.raises(ResponseError) as refused:
+        await client.request("workspace/textDocumentContent", {"uri": f"ds4:/session/{first}/checkpoint/{'9' * 5000}"})
+    assert refused.value.code == -32602
+    assert len(refused.value.message) < 300
     lines = (await client.run("ds4.exportSession", {"sessionId": first, "format": "jsonl"}))["uri"]
     exported_events = [json.loads(line) for line in path_of(lines).read_text().splitlines()]
     assert [event["seq"] for event in exported_events] == [event["seq"] for event in read(tiny, first)]

@@ -177,6 +177,19 @@ async def test_an_edit_whose_record_finds_no_room_is_told_can_be_undone_and_is_r
     is_whole(tiny, session)
 
 
+async def test_a_session_whose_last_events_find_no_room_can_be_deleted(tiny: Rig) -> None:
+    client = await tiny.start(script=tiny.script(BACKGROUND, "It runs."), settings={**ALLOWED, **NO_SNAPSHOTS})
+    session = (await prompt(client, "start it"))["sessionId"]
+    place = directory(tiny, session)
+    _, hard = resource.prlimit(client.process.pid, resource.RLIMIT_FSIZE)
+    # Deleting ends the job, and no line can be added that says so.
+    resource.prlimit(client.process.pid, resource.RLIMIT_FSIZE, (log_path(tiny, session).stat().st_size + 10, hard))
+    assert (await client.run("ds4.deleteSession", {"sessionId": session}))["deleted"] is True
+    assert not place.exists()
+    assert (await client.run("ds4.status"))["session"] is None
+    assert await client.shutdown() == 0
+
+
 @contextmanager
 def read_only(place: Path, *, files: bool) -> Iterator[None]:
     """Nothing can be created under ``place``; with ``files`` nothing can be written there either."""

@@ -26,7 +26,7 @@ Open = Callable[..., Awaitable[EditorModel]]
 
 @pytest.fixture
 async def editor(tmp_path: Path) -> AsyncIterator[Open]:
-    """Start a server with the real tools, over ``tmp_path``: ``editor(capabilities, verify=…, working=…, encoding=…)``."""
+    """Start a server with the real tools, over ``tmp_path``: ``editor(capabilities, verify=…, working=…)``."""
     made: list[EditorModel] = []
     meddle = tmp_path.with_name(tmp_path.name + ".meddle")
 

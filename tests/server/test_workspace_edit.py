@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from editor_model import EditorModel, tag_of
-from lsp_client import offset_of
+from lsp_client import MARK, offset_of
 
 from ds4_lsp.edits.plan import plan
 from ds4_lsp.edits.text import file_tag
@@ -33,27 +33,47 @@ def test_an_editor_answers_as_the_vectors_say(case: dict[str, Any], tmp_path: Pa
     request = json.loads(json.dumps(case["request"]).replace("file:///ws", tmp_path.as_uri()))
     editor = Alone()
     editor.encoding = case["encoding"]
-    uri = (tmp_path / "a.txt").as_uri()
+    path = tmp_path / "a.txt"
+    uri, codec = path.as_uri(), case.get("codec", "utf-8")
     if case["open"]:
         editor.open(uri, case["text"], case["version"])
     elif case["text"] is not None:
-        editor.put(uri, case["text"], "utf-8")
+        editor.put(uri, case["text"], codec)
+    if "disk" in case:
+        editor.put(uri, case["disk"], codec)
+    user = case.get("user", {"agrees": True})
+
+    def agrees() -> bool:
+        if "types" in user:
+            editor.change(uri, 0, 0, user["types"])
+        return bool(user["agrees"])
+
+    editor.agrees = agrees
     answer = editor.handlers["ds4/applyGuardedEdit"](request)
+    assert ("failureReason" in answer) is not (answer["applied"] or not user["agrees"])
     answer.pop("failureReason", None)
     assert answer == case["answer"]
-    assert editor.text(uri) == case["after"]
+    there = uri in editor.buffers or path.exists()
+    assert (editor.text(uri) if there else None) == case["after"]
     if answer["applied"]:
         assert answer["fileTag"] == tag_of(case["after"])
-        assert not answer["saved"] or editor.on_disk(uri) == case["after"]
+        assert not answer["saved"] or path.read_bytes() == case["after"].encode(codec)
+    if "disk" in case:
+        assert editor.on_disk(uri) == case["disk"]
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case["name"])
 def test_the_server_sends_the_request_of_the_vector(case: dict[str, Any]) -> None:
-    request, before = case["request"], case["text"] or ""
+    request, text = case["request"], case["text"] or ""
+    mark = MARK if text.startswith(MARK) else ""
+    before, after = text.removeprefix(mark), case["after"].removeprefix(mark)
     [given] = request["guards"]
-    [change] = request["edit"]["documentChanges"][-1]["edits"]
+    versioned = "documentChanges" in request["edit"]
+    edits = request["edit"]["documentChanges"][-1]["edits"] if versioned else request["edit"]["changes"][given["uri"]]
+    [change] = edits
     start, end = (
-        offset_of(before, place["line"], place["character"], case["encoding"]) for place in change["range"].values()
+        offset_of(text, place["line"], place["character"], case["encoding"]) - len(mark)
+        for place in change["range"].values()
     )
     common = {"path": Path("/ws/a.txt"), "label": request["label"], "save": request["save"]}
     if given["fileTag"] is None:
@@ -71,8 +91,11 @@ def test_the_server_sends_the_request_of_the_vector(case: dict[str, Any]) -> Non
             new_text=change["newText"],
             **common,
         )
-    client = Client(encoding=case["encoding"], document_changes=True, annotations=True, create_files=True)
-    assert workspace_edit(edit, given["uri"], client, confirm=False) == request["edit"]
+    client = Client(
+        encoding=case["encoding"], document_changes=versioned, annotations=versioned, create_files=versioned
+    )
+    confirm = versioned and request["edit"]["changeAnnotations"]["ds4"]["needsConfirmation"]
+    assert workspace_edit(edit, given["uri"], client, confirm=confirm, mark=mark) == request["edit"]
     assert guard(edit, given["uri"]) == given
-    assert edit.after == case["after"]
+    assert edit.after == after
     assert edit.after_tag == case["answer"]["fileTag"]

@@ -37,6 +37,23 @@ def test_a_damaged_text_is_never_returned(blobs: Blobs) -> None:
     assert blobs.get(blobs.put("precious")) == "precious"
 
 
+def test_a_damaged_text_of_the_same_size_is_replaced_by_a_new_file(blobs: Blobs, tmp_path: Path) -> None:
+    name = blobs.put("shared")
+    # As a fork has it: another name for the same file.
+    other = Blobs(tmp_path)
+    other.path(name).hardlink_to(blobs.path(name))
+    blobs.path(name).write_bytes(b"sharex")
+    assert blobs.put("shared") == name
+    assert blobs.get(name) == "shared"
+    with pytest.raises(CorruptSession):
+        other.get(name)
+    before = blobs.path(name).stat()
+    blobs.put("shared")
+    assert blobs.path(name).stat() == before
+    other.put("shared")
+    assert other.get(name) == "shared"
+
+
 @pytest.mark.parametrize("name", ["0" * 64, "../../etc/passwd", ""])
 def test_what_is_not_stored_is_not_found(blobs: Blobs, name: str) -> None:
     assert name not in blobs

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ds4_lsp.protocol.errors import CorruptSession, Ds4Error, InvalidRequest, NotFound, StorageFailed
 from ds4_lsp.session.events import APPEND, Event, Header
 from ds4_lsp.session.log import EventLog
-from ds4_lsp.session.reader import read_file
+from ds4_lsp.session.reader import read_descriptor, read_file
 from ds4_lsp.session.session import Session
 
 HEADER = Header("0123456789abcdef", ("/w",), 1.0)
@@ -241,6 +241,50 @@ def test_another_file_in_the_logs_place_is_not_written_to(log: EventLog) -> None
     with pytest.raises(StorageFailed, match="another file took its place"):
         _fill(log, 1)
     assert log.path.read_bytes() == b"mine"
+
+
+def test_a_log_that_another_wrote_to_is_neither_written_to_nor_cut(log: EventLog, tmp_path: Path) -> None:
+    _fill(log, 2)
+    other = EventLog.open(tmp_path)
+    _fill(other, 3)
+    other.sync()
+    other.close()
+    theirs = log.path.read_bytes()
+    for write in (lambda: _fill(log, 1), log.sync, log.check_place):
+        with pytest.raises(StorageFailed, match="changed by another program") as refused:
+            write()
+        assert "restart this server" in refused.value.message
+    log.close()
+    assert log.path.read_bytes() == theirs
+    assert len(_reopened(tmp_path)) == 6
+
+
+def test_a_log_that_another_cut_is_not_written_to(log: EventLog, tmp_path: Path) -> None:
+    _fill(log, 2)
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    os.truncate(log.path, len(b"".join(lines[:2])))
+    with pytest.raises(StorageFailed, match="changed by another program"):
+        _fill(log, 1)
+    assert len(_reopened(tmp_path)) == 2
+
+
+def test_a_line_that_grows_while_the_log_is_opened_is_another_writers_and_is_not_cut(
+    log: EventLog, tmp_path: Path
+) -> None:
+    _fill(log, 2)
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole[:-5])
+    events = read_descriptor(log._fd, len(whole), "log")
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(events)
+    tail = end.value.value
+    assert tail.torn
+    log.path.write_bytes(whole)
+    with pytest.raises(StorageFailed, match="changed by another program"):
+        EventLog(tmp_path, os.dup(log._fd), HEADER, tail, 2)._mend(tail)
+    assert log.path.read_bytes() == whole
+    assert not (tmp_path / "events.jsonl.torn").exists()
 
 
 def test_a_directory_that_is_a_file_is_a_storage_failure(tmp_path: Path) -> None:

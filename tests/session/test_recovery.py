@@ -140,7 +140,7 @@ def test_what_a_fork_copied_under_way_goes_on_in_the_original_and_is_not_lost(st
     original.append("job/started", {"job": 1, "pid": 5, "command": "serve", "callId": "c1"})
     fork = store.fork(original.id)
     elsewhere = {"job": 1, "state": "elsewhere", "exitStatus": None, "session": original.id}
-    assert [event.data for event in fork.recovered] == [
+    assert [event.data for event in fork.events()][3:] == [
         elsewhere,
         {"turn": 1, "stopReason": "error", "error": FORKED, "interrupted": True},
     ]

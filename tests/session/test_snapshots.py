@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import ctypes
 import os
+from array import array
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ds4_lsp.engine import snapshot
 from ds4_lsp.session.snapshots import Snapshots, name_for
 
 
@@ -75,3 +79,12 @@ def test_leftovers_of_a_write_go_after_an_hour(tmp_path: Path) -> None:
     Snapshots(tmp_path).enforce()
     assert young.exists()
     assert not old.exists()
+
+
+def test_the_engine_writes_a_snapshot_beside_a_log_and_makes_no_place_for_it_elsewhere(tmp_path: Path) -> None:
+    held = snapshot.Snapshot("m", array("i", [1, 2]), (ctypes.c_uint8 * 3)(7, 8, 9), 3)
+    snapshot.write(tmp_path / "kv" / "a.kv", held)
+    assert snapshot.inspect(tmp_path / "kv" / "a.kv") == ("m", held.tokens)
+    with pytest.raises(FileNotFoundError):
+        snapshot.write(tmp_path / "deleted" / "kv" / "a.kv", held)
+    assert [path.name for path in tmp_path.iterdir()] == ["kv"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ from ds4_lsp.session.events import APPEND
 from ds4_lsp.session.lock import SessionLock
 from ds4_lsp.session.session import Session
 from ds4_lsp.session.store import SessionStore, default_base, every_store, workspace_key
+from ds4_lsp.session.verify import verify
 
 
 def _say(session: Session, text: str) -> None:
@@ -181,6 +183,23 @@ def test_a_damaged_session_is_listed_with_its_problem_and_is_not_the_latest(stor
     fork.close()
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_in_the_logs_place_keeps_nobody_waiting(store: SessionStore, make: Any) -> None:
+    identity = _closed(store, "a")
+    odd = store.directory / "0123456789abcdef"
+    odd.mkdir()
+    make(odd / "events.jsonl")
+    problems = {item.session_id: item.problem for item in store.list()}
+    assert problems[identity] is None
+    assert "no regular file" in str(problems[odd.name])
+    for use in (store.open, store.fork):
+        with pytest.raises(CorruptSession, match="no regular file"):
+            use(odd.name)
+    assert "no regular file" in verify(odd).problems[0]
+    assert store.delete(odd.name) == odd.name
+    assert [item.session_id for item in store.list()] == [identity]
+
+
 def test_everything_on_disk_is_private(store: SessionStore) -> None:
     old = os.umask(0)
     try:
@@ -268,7 +287,38 @@ def test_a_session_that_was_closed_makes_no_directories(store: SessionStore) -> 
     for make in (lambda: session.kv_dir, lambda: session.jobs_dir):
         with pytest.raises(StorageFailed, match="closed"):
             make()
-    assert sorted(path.name for path in session.directory.iterdir()) == ["events.jsonl", "lock", "lock.pid", "meta.json"]
+    assert sorted(path.name for path in session.directory.iterdir()) == [
+        "events.jsonl",
+        "lock",
+        "lock.pid",
+        "meta.json",
+    ]
+
+
+def test_a_directory_that_is_named_otherwise_than_its_session_is_refused_unchanged_and_can_be_forked(
+    store: SessionStore,
+) -> None:
+    identity = _closed(store, "a")
+    real = store.open(identity)
+    copy = store.directory / "00000000deadbeef"
+    shutil.copytree(real.directory, copy)
+    (copy / "lock").unlink()
+    (copy / "events.jsonl").write_bytes((copy / "events.jsonl").read_bytes() + b"torn")
+    before = (copy / "events.jsonl").read_bytes()
+    with pytest.raises(CorruptSession, match="deadbeef") as refused:
+        store.open("0000")
+    assert identity in refused.value.message
+    assert (copy / "events.jsonl").read_bytes() == before
+    problems = {item.session_id: item.problem for item in store.list()}
+    assert problems[identity] is None
+    assert identity in str(problems[copy.name])
+    assert store.latest() == identity
+    fork = store.fork("0000")
+    assert [node.data["text"] for node in fork.surface] == ["a"]
+    fork.close()
+    assert store.delete("0000") == copy.name
+    _say(real, "b")
+    real.close()
 
 
 def test_a_lock_makes_no_directory_of_what_was_deleted_meanwhile(tmp_path: Path) -> None:
@@ -343,6 +393,44 @@ def test_a_fork_never_parts_a_call_from_its_result_nor_cuts_a_compaction(
         whole.close()
         session.log.close()
         session._lock.release()
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_fork_that_is_there_has_dropped_the_queue_already(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    original = store.create()
+    queued = original.append("prompt/queued", {"text": "later", "context": []})
+    if taken:
+        # By a turn that has not sent it yet.
+        original.append("turn/start", {"turn": 1, "queued": queued.seq})
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Session, "open", _killed)
+        store.fork(original.id)
+    [name] = {item.session_id for item in store.list()} - {original.id}
+    fork = store.open(name)
+    assert fork.queued() == []
+    assert fork.recovered == ()
+    fork.close()
+    report = verify(fork.directory)
+    assert (report.problems, report.repairs) == ([], [])
+    assert len(original.queued()) == (not taken)
+    original.close()
+
+
+def _killed(*_arguments: object) -> Session:
+    raise KeyboardInterrupt
+
+
+def test_a_deletion_needs_no_room_for_another_name(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity, kept = _closed(store, "a"), _closed(store, "b")
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "rename", full)
+    assert store.delete(identity) == identity
+    assert sorted(path.name for path in store.directory.iterdir()) == sorted([kept, "workspace.json"])
 
 
 def test_a_fork_beyond_the_end_is_refused(store: SessionStore) -> None:
