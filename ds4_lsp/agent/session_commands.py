@@ -139,7 +139,8 @@ class SessionCommands:
 
 def _line(info: c.SessionInfo) -> str:
     mark = "*" if info.current else " "
-    return f"{mark} {info.session_id[:8]}  {info.title}  ({info.turns} turns, {info.compactions} compactions)"
+    title = " ".join(info.title.split())
+    return f"{mark} {info.session_id[:8]}  {title}  ({info.turns} turns, {info.compactions} compactions)"
 
 
 def _history_text(shown: list[c.HistoryEntry]) -> str:

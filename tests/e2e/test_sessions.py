@@ -277,11 +277,11 @@ async def test_sessions_are_listed_switched_forked_exported_shown_and_deleted(ti
     client = await tiny.start(script=script)
     first = (await prompt(client, "what is in a.txt?"))["sessionId"]
     used = (await client.run("ds4.status"))["context"]["used"]
-    second = (await client.run("ds4.newSession", {"title": "Greetings"}))["sessionId"]
+    second = (await client.run("ds4.newSession", {"title": "Greetings\n* all"}))["sessionId"]
     assert (await prompt(client, "hello"))["sessionId"] == second
     listed = (await client.run("ds4.listSessions"))["sessions"]
     assert [(one["sessionId"], one["title"], one["turns"], one["current"]) for one in listed] == [
-        (second, "Greetings", 1, True),
+        (second, "Greetings\n* all", 1, True),
         (first, "what is in a.txt?", 1, False),
     ]
 
@@ -323,7 +323,8 @@ async def test_sessions_are_listed_switched_forked_exported_shown_and_deleted(ti
     slash = await prompt(client, f"/switch {second[:8]}")
     assert slash["sessionId"] == second
     assert "hello" in slash["text"]
-    assert second[:8] in (await prompt(client, "/list"))["text"]
+    [line] = [line for line in (await prompt(client, "/list"))["text"].splitlines() if second[:8] in line]
+    assert "Greetings * all" in line
     assert (await prompt(client, "still here?"))["sessionId"] == second
     assert [node["data"]["text"] for node in surface(read(tiny, second))] == ["hello", "Hi.", "still here?", "Back."]
 
