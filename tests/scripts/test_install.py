@@ -90,9 +90,7 @@ def test_whatever_changes_the_build_changes_the_wheels_key(install: ModuleType, 
     assert install.wheel_key(**base) == key != install.wheel_key(**(base | other))
 
 
-def test_our_own_build_options_are_part_of_the_wheels_key(
-    install: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_own_build_options_are_part_of_the_wheels_key(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     base = ("llama-cpp-python==0.3.36 --hash=sha256:ab", "cp311", "x86_64", "avx2", {})
     key = install.wheel_key(*base)
     monkeypatch.setattr(install, "OURS", "-DGGML_RPC=OFF")

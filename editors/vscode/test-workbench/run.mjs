@@ -46,7 +46,7 @@ async function inside(name, module, prepare) {
       `the suite ${path.basename(module, '.cjs')} inside the extension host`,
       async () => {
         const late = new Promise((_, reject) =>
-          setTimeout(() => reject(new Error('no answer in 120 s')), 120_000).unref(),
+          setTimeout(() => reject(new Error('no answer in 300 s')), 300_000).unref(),
         );
         const code = await Promise.race([done, late]);
         if (code !== 0) throw new Error(`exit code ${code}`);

@@ -171,27 +171,18 @@ export class Workbench {
 
   /** Process ids of what the extension started: servers, and the engines below them. */
   agents() {
-    const commands = this.pids().map((pid) => [
-      pid,
-      fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').join(' '),
-    ]);
+    const commands = this.pids().map((pid) => [pid, about(pid, 'cmdline').split('\0').join(' ')]);
     const of = (text) => commands.filter(([, command]) => command.includes(text)).map(([pid]) => Number(pid));
     return { servers: of('bin/ds4-lsp'), engines: of('ds4_lsp.engine') };
   }
 
   /** Every process that descends from this workbench, by its environment. */
   processes() {
-    return this.pids().map((pid) => `${pid} ${fs.readFileSync(`/proc/${pid}/comm`, 'utf8').trim()}`);
+    return this.pids().map((pid) => `${pid} ${about(pid, 'comm').trim()}`);
   }
 
   pids() {
-    const ours = (pid) => {
-      try {
-        return fs.readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`HOME=${this.home}\0`);
-      } catch {
-        return false;
-      }
-    };
+    const ours = (pid) => about(pid, 'environ').includes(`HOME=${this.home}\0`);
     return fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name) && ours(name));
   }
 
@@ -205,6 +196,16 @@ export class Workbench {
     this.share(this.prompts, PROMPTS);
     await until(() => this.processes().length === 0, 30_000, `the end of ${this.processes().join('; ')}`);
     fs.rmSync(this.home, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+  }
+}
+
+/** What the kernel says of a process; nothing of one that has ended meanwhile. */
+function about(pid, what) {
+  try {
+    return fs.readFileSync(`/proc/${pid}/${what}`, 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES'].includes(error.code)) return '';
+    throw error;
   }
 }
 
