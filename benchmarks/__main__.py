@@ -57,7 +57,8 @@ def main() -> None:
     text = f"{report.described(place)}\n\n{report.table(rows)}\n{report.summary(rows)}.\n"
     print(text)
     if args.page:
-        report.write_between(args.page, text)
+        pictures = report.pictures(args.plots, args.page) if args.plots else ""
+        report.write_between(args.page, text + pictures)
     if args.json:
         args.json.write_text(report.as_json(rows, place), encoding="utf-8")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -64,6 +65,13 @@ def described(machine: Mapping[str, Any]) -> str:
         f"model {machine['model']}; llama.cpp of llama-cpp-python {machine['binding']}; Python {machine['python']}; "
         f"{machine['date']}, {machine['size']} run of {machine['seconds']:.0f} s."
     )
+
+
+def pictures(plots: Path, page: Path) -> str:
+    """The plots that are there, as the page shows them."""
+    found = sorted(plots.glob("*.svg"))
+    lines = [f"![{path.stem}]({Path(os.path.relpath(path, page.parent)).as_posix()})" for path in found]
+    return "\n" + "\n".join(lines) + "\n" if lines else ""
 
 
 def write_between(path: Path, text: str) -> None:
