@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ds4_lsp.cli.catalogue import CATALOGUE, Entry, Part, models_directory
+import benchmarks.model
+from ds4_lsp.cli.catalogue import Entry, Part, models_directory
 from ds4_lsp.cli.fetch import fetch
 
 GEMMA = Entry(
@@ -44,15 +42,6 @@ DEEPSEEK_HEADER = Entry(
     ),
 )
 
-REQUANTISE = """
-import sys, llama_cpp.llama_cpp as C
-C.llama_backend_init()
-parameters = C.llama_model_quantize_default_params()
-parameters.ftype = C.LLAMA_FTYPE_MOSTLY_Q4_0
-parameters.allow_requantize = True
-sys.exit(C.llama_model_quantize(sys.argv[1].encode(), sys.argv[2].encode(), parameters))
-"""
-
 
 @pytest.fixture(scope="session", autouse=True)
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -68,17 +57,8 @@ def _fetched(entry: Entry) -> Path:
 
 @pytest.fixture(scope="session")
 def small_model() -> Path:
-    """SmolLM2 135M, context 8192, ChatML: far too weak to follow instructions.
-
-    Requantised to Q4_0, which a CPU evaluates three times faster than the Q4_1 that the registry has.
-    """
-    fast = models_directory() / "smollm2-135m-q4_0.gguf"
-    if not fast.exists():
-        draft = fast.with_suffix(f".{os.getpid()}")
-        source = _fetched(CATALOGUE["smollm2-135m"])
-        subprocess.run([sys.executable, "-c", REQUANTISE, source, draft], check=True, stdout=subprocess.DEVNULL)
-        draft.rename(fast)
-    return fast
+    """SmolLM2 135M, context 8192, ChatML: far too weak to follow instructions. The benchmark's model, too."""
+    return benchmarks.model.small_model()
 
 
 @pytest.fixture(scope="session")
