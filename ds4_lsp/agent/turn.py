@@ -120,9 +120,9 @@ class TurnRunner:
             "size": services.engine.info.context_size if services.engine.info else 0,
         }
         services.emit(runtime, "usage", usage=usage.model_dump(by_alias=True), context=context)
-        services.listener.progress_end("turn", outcome.error or outcome.stop)
         extra: dict[str, Any] = {"error": outcome.error} if outcome.error else {}
         services.emit(runtime, "turn.end", stopReason=outcome.stop, **extra)
+        services.listener.progress_end("turn", outcome.error or outcome.stop)
         return PromptResult(
             session_id=runtime.id,
             turn=runtime.turn,

@@ -147,6 +147,7 @@ class ServerListener:
         self._progress.update(key, title, report, self._turn_bar if key == "turn" else None)
 
     def _end(self, key: str, message: str) -> None:
+        self.flush()  # a bar does not end before what it was about is told
         self._progress.end(key, message)
         if key == "turn":
             self._turn_bar = None

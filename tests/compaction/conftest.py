@@ -58,7 +58,7 @@ class LogHost:
     @classmethod
     def create(cls, directory: Path, **options: Any) -> LogHost:
         directory.mkdir(parents=True, exist_ok=True)
-        return cls(EventLog.create(directory, Header("s1", ("/w",), 1.0)), Surface(), **options)
+        return cls(EventLog.create(directory, Header(directory.name, ("/w",), 1.0)), Surface(), **options)
 
     @classmethod
     def open(cls, directory: Path, **options: Any) -> LogHost:

@@ -115,8 +115,8 @@ class Scripted:
         return c.PromptResult(session_id="s1", turn=turn, stop_reason=stop, text=text_shown, error=error)
 
     def end(self, turn: int, stop: str) -> None:
-        self.listener.progress_end("turn", stop)
         self.listener.event("s1", turn, "turn.end", stopReason=stop)
+        self.listener.progress_end("turn", stop)
 
     # --- what prompts can ask for -------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from lsp_client import GUARDED, PLAIN, ResponseError
 
+ENDED = {"kind": "end", "message": "end"}
+
 
 def check(values: list[dict[str, Any]]) -> None:
     """What every bar keeps to: one begin, one end, percentages that rise."""
@@ -36,6 +38,19 @@ async def test_a_turn_without_a_token_gets_a_bar_of_the_servers(connect: Any) ->
     [token] = [params["token"] for params in client.notifications("window/workDoneProgress/create")]
     await client.wait(lambda: [value for value in client.progress(token) if value["kind"] == "end"])
     check(client.progress(token))
+
+
+async def test_a_bar_ends_when_everything_that_it_was_about_is_told(connect: Any) -> None:
+    client = await connect(GUARDED)
+    for _ in range(5):
+        client.received.clear()
+        await client.run("ds4.prompt", {"text": "flood 200"})
+        await client.wait(lambda: [one for one in client.received if one.get("params", {}).get("value") == ENDED])
+        told = [(one.get("method"), one.get("params", {})) for one in client.received]
+        end = next(at for at, (_, params) in enumerate(told) if params.get("value") == ENDED)
+        events = [at for at, (method, params) in enumerate(told) if method == "ds4/event" and params["turn"]]
+        assert events
+        assert max(events) < end
 
 
 async def test_a_bar_ends_on_every_path(connect: Any) -> None:
