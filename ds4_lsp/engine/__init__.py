@@ -25,6 +25,8 @@ ping        –                                          result {}
 ``result``. ``base`` and ``kv`` are [length, CRC-32] of the tokens in the KV (progress: the length alone): the client
 mirrors them, and both sides refuse to go on from a mirror that does not match.
 
+The first five may say ``cancelled``: that they were before they were sent.
+
 ``tokenize``, ``cancel`` and ``ping`` are served while another request runs; the others one after the other.
 ``released`` says that the engine is free again though a save is still being written.
 """

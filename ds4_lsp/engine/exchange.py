@@ -157,7 +157,9 @@ class Exchange:
             if child is None:
                 raise EngineDied("the engine process has ended; the next load starts a new one")
             try:
-                child.send({"op": operation.kind, "id": operation.id} | fields, tokens.tobytes())
+                # A cancel that follows could come after a short operation: one that was set before goes with it.
+                about = {"op": operation.kind, "id": operation.id, "cancelled": cancel.is_set}
+                child.send(about | fields, tokens.tobytes())
             except FrameError as error:
                 raise InvalidRequest(str(error)) from None
         self._unfinished[operation.id] = operation

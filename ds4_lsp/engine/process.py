@@ -110,6 +110,8 @@ class Process:
             self._cancel(identity)
             return
         request = Request(identity, kind, fields, decode_tokens(payload))
+        if fields.get("cancelled"):
+            request.cancelled.set()
         if kind == "ping":
             self.send(request, "result", {})
         elif kind == "tokenize":
