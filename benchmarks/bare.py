@@ -26,6 +26,8 @@ class Setup:
     context: int
     threads: int
     gpu: bool = False
+    prompts: Path | None = None
+    """Where servers leave their snapshots of the system prompt for the next: each one's prefill would be the same."""
 
     def settings(self, max_tokens: int) -> dict[str, Any]:
         """The server's ``ds4`` section."""

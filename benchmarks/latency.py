@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bare import Setup, bare
+from benchmarks.bare import BATCH, Setup, bare
 from benchmarks.measure import Row, percentile, spread
 from benchmarks.plot import Axis, save, svg
 from benchmarks.served import Served, serving
@@ -53,7 +53,7 @@ async def _probe_phases(served: Served, document: str, sizes: Sizes, samples: Sa
     while any(len(samples.answered[phase]) < sizes.probes for phase in PHASES):
         number += 1
         await served.new_session()
-        idle = asyncio.ensure_future(asyncio.sleep(sizes.probes * PAUSE / 4))
+        idle = asyncio.ensure_future(asyncio.sleep(sizes.probes * PAUSE / 2))
         await _probe(served, document, samples.answered["idle"], idle)
         generating = served.recorder.next(kind="state", state="generating")
         turn = asyncio.ensure_future(served.prompt(STORY.format(number) + WORD * sizes.prefill))
@@ -106,20 +106,21 @@ def _plot(answered: Mapping[str, Sequence[float]]) -> str:
 
 async def _cancels(setup: Setup, sizes: Sizes) -> list[Row]:
     """``ds4.interrupt`` to the prompt's reply, in the middle of a prefill and of a reply. One batch is timed on the
-    bare loop, at the same depth."""
+    bare loop, in an empty context: behind the system prompt it would take longer."""
     prefill: list[float] = []
     decoding: list[float] = []
-    async with serving(setup, setup.settings(2048)) as served, bare(setup) as loop:
-        depth = (await served.prompt("Say hello.")).usage["cachedTokens"]
-        batch = 1000 * spread([await loop.prefill(depth, 512) for _ in range(3)]).median
-        token = 1000 * spread([await loop.decode(depth, 16) / 16 for _ in range(3)]).median
+    async with serving(setup, setup.settings(16)) as served, bare(setup) as loop:
+        await served.prompt("Say hello.")
+        await served.configure(setup.settings(2048))
+        batch = 1000 * spread([await loop.prefill(0, BATCH) for _ in range(3)]).median
+        token = 1000 * spread([await loop.decode(BATCH, 16) / 16 for _ in range(3)]).median
         for number in range(sizes.cancels):
             await served.new_session()
             prefill.append(await _interrupt(served, f"{number} " + WORD * UNFINISHED, "prefill"))
             await served.new_session()
             decoding.append(await _interrupt(served, STORY.format(number), "generating"))
     return [
-        _cancel_row("while prefilling", prefill, batch, "a batch of 512 tokens"),
+        _cancel_row("while prefilling", prefill, batch, f"a batch of {BATCH} tokens"),
         _cancel_row("while decoding", decoding, token, "one token"),
     ]
 

@@ -154,6 +154,8 @@ async def serving(
         root = Path(name)
         workspace = root / "workspace"
         workspace.mkdir()
+        snapshots = root / "state" / "ds4-lsp" / "sessions" / "sysprompt"
+        _link(setup.prompts, snapshots)
         environment = os.environ | {"DS4_MODEL": str(setup.model), "XDG_STATE_HOME": str(root / "state")}
         if script:
             environment["DS4_LSP_SCRIPT"] = str(scripted(root, script))
@@ -171,3 +173,14 @@ async def serving(
             yield Served(client, recorder, root)
         finally:
             await client.stop()
+            _link(snapshots, setup.prompts)
+
+
+def _link(source: Path | None, target: Path | None) -> None:
+    """Give ``target`` the snapshots of ``source``."""
+    if source is None or target is None or not source.exists():
+        return
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in source.glob("*.kv"):
+        if not (target / path.name).exists():
+            (target / path.name).hardlink_to(path)

@@ -17,6 +17,9 @@ STORY = "Tell a long story about a lighthouse keeper and the sea. Part {}."
 WORD = " word"
 """One token in most vocabularies."""
 FOLLOW_UP = "And then? Tell the next part, number {}."
+LEAST = 0.5
+"""A reply that ends before this share of its limit is not counted: what a turn costs once would be all that is seen."""
+ATTEMPTS = 8
 FOLLOW_UP_TOKENS = 8
 """Of its reply: the first is what counts, and the history must stay as long as it is."""
 
@@ -85,9 +88,12 @@ class Race:
     async def decode(self, number: int) -> None:
         """A reply sampled by the model: as many tokens as come. The others then decode as many at the same depth."""
         await self.served.configure(self.setup.settings(self.sizes.decode))
-        await self.served.new_session()
-        before = self.served.processor()
-        turn = await self.served.prompt(STORY.format(number + 1))
+        for _ in range(ATTEMPTS):
+            await self.served.new_session()
+            before = self.served.processor()
+            turn = await self.served.prompt(STORY.format(number + 1))
+            if turn.usage["completionTokens"] >= LEAST * self.sizes.decode:
+                break
         self.speeds.processor += self.served.processor() - before
         usage, found = turn.usage, self.speeds.decode
         count, depth = usage["completionTokens"], usage["promptTokens"] + usage["cachedTokens"]

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from models.tiny_deepseek import build
 
 from benchmarks.bare import Setup
+from benchmarks.tiny_model import build
 
 
 @pytest.fixture(scope="session")

@@ -91,7 +91,7 @@ def test_the_command_line_runs_the_named_groups_and_refuses_others(setup: Setup)
         made.append(name)
         return [Row(name, "")]
 
-    named = {name: lambda name=name: group(name) for name in groups(setup, TINY, None)}
+    named = {name: lambda name=name: group(name) for name in groups(setup, setup, TINY, None)}
     assert [row.what for row in measure(named, ["log", "edits"])] == ["log", "edits"] == made
     with pytest.raises(SystemExit, match="there is no nonsense"):
         measure(named, ["nonsense"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.tiny_model import build, metadata
 from ds4_lsp.chat import render
 from ds4_lsp.chat.frames import derive
 from ds4_lsp.chat.system import environment
@@ -25,22 +25,13 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="session")
-def builder():
-    path = Path(__file__).parents[1] / "models" / "tiny_deepseek.py"
-    spec = importlib.util.spec_from_file_location("tiny_deepseek", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tiny_deepseek(deepseek_header, tmp_path_factory):
+    return build(deepseek_header, tmp_path_factory.mktemp("models") / "tiny.gguf")
 
 
-@pytest.fixture(scope="session")
-def tiny_deepseek(builder, deepseek_header, tmp_path_factory):
-    return builder.build(deepseek_header, tmp_path_factory.mktemp("models") / "tiny.gguf")
-
-
-def info_of(path, builder, info):
+def info_of(path, info):
     """What the engine would say of the file, as far as frames need it."""
-    fields = {name.removeprefix("tokenizer."): value for name, (_, value) in builder.metadata(path).items()}
+    fields = {name.removeprefix("tokenizer."): value for name, (_, value) in metadata(path).items()}
     tokens = fields["ggml.tokens"]
     bos, eos = (tokens[fields[f"ggml.{name}_token_id"]] for name in ("bos", "eos"))
     return info(fields["chat_template"], bos=bos, eos=eos, add_bos=fields["ggml.add_bos_token"])
@@ -59,9 +50,9 @@ def ask(model, segments):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_control_tokens_come_from_frames_only_and_the_model_decodes_the_transcript(request, name, builder, info):
+def test_control_tokens_come_from_frames_only_and_the_model_decodes_the_transcript(request, name, info):
     model = request.getfixturevalue(name)
-    frames = derive(info_of(model, builder, info))
+    frames = derive(info_of(model, info))
     opened, _ = render.assistant_open(frames, True)
     segments = [
         *render.system(frames, "Work.\n", environment([HOSTILE], "Linux", HOSTILE)),

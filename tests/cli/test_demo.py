@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models.tiny_deepseek import build
 from rig import call
+
+from benchmarks.tiny_model import build
 
 READ = call("read", path="src/main.py")
 EDIT = call("edit", path="src/main.py", file_tag="TAG", start_line=3, end_line=3, new='GREETING = "Good day"')

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from models.tiny_deepseek import build
 from rig import Rig
+
+from benchmarks.tiny_model import build
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from lsp_client import Client, ResponseError
-from models.tiny_deepseek import build
 from rig import LONG, Rig, prompt
+
+from benchmarks.tiny_model import build
 
 SLOW = {"purpose": "turn", "text": "word " * 400, "delay_ms": 50}
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from lsp_client import Client, Disconnected, ResponseError
-from models.tiny_deepseek import build
 from rig import LONG, Rig, call, prompt
 from session_logs import check, directory, log_path, only, read, surface
 
+from benchmarks.tiny_model import build
 from ds4_lsp.session.verify import verify
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa "

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from models.tiny_deepseek import build
+from benchmarks.tiny_model import build
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 900.0

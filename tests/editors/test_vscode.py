@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from models.tiny_deepseek import build
+
+from benchmarks.tiny_model import build
 
 EXTENSION = Path(__file__).parents[2] / "editors" / "vscode"
 BROWSER = ("chromium", "fonts-noto-color-emoji")
