@@ -221,10 +221,11 @@ class Agent:
         services, meter = self.services, self.services.meter
         runtime, info = self.sessions.current, services.engine.info
         size = info.context_size if info else self._settings.model.context_size
+        used = 0 if runtime is None else services.used(runtime)
         return c.StatusResult(
             state=meter.state,
             model=services.model.describe(),
-            context=c.ContextUse(used=meter.used, size=size, percent=round(100 * meter.used / size, 1)),
+            context=c.ContextUse(used=used, size=size, percent=round(100 * used / size, 1)),
             prefill=meter.prefill,
             generation=meter.generation,
             session=None if runtime is None else self.sessions.describe(runtime),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -196,7 +197,8 @@ class CompactionHost:
                 on_tokens=on_tokens,
                 cancel=cancel,
             )
-        except EngineDied:
+        except (EngineDied, asyncio.CancelledError):
+            # The engine is gone, or still busy with what nobody waits for any more.
             raise
         except BaseException:
             await self._roll_back(live, transcript.info.truncatable or request.live)
@@ -239,7 +241,7 @@ class CompactionHost:
     async def rebuild(self, cancel: Cancel, on_progress: OnProgress) -> None:
         transcript = await self.refresh()
         tokens = await transcript.tokens(self._runtime.session.surface)
-        self._services.meter.used = len(tokens)
+        self._services.meter.uses(self._runtime.id, len(tokens))
         synced = await self._services.engine.sync(tokens, on_progress=on_progress, cancel=cancel)
         self._services.trace.record(
             "rebuild",

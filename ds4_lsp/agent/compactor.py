@@ -42,6 +42,8 @@ class Request:
     instructions: str | None
     cancel: Cancel
     done: asyncio.Future[CompactResult]
+    askers: int = 0
+    """Those who wait for it; it is cancelled when the last of them gives up."""
 
 
 class Compactor:
@@ -63,8 +65,7 @@ class Compactor:
         request = self._requests.get(runtime.id)
         late = runtime.compaction is not None and runtime.compaction[1].running
         if instructions and late:
-            self._services.listener.message("warning", f"DS4: {LATE}")
-            self._services.emit(runtime, "notice", text=LATE)
+            self._warn(runtime, LATE)
         elif instructions and request is not None:
             request.instructions = "\n".join(filter(None, (request.instructions, instructions)))
         if request is None:
@@ -138,9 +139,7 @@ class Compactor:
         transcript = await host.refresh()
         needed = len(await transcript.tokens(runtime.session.surface)) + coming
         decision = compactions.soft(needed)
-        if decision.message:
-            self._services.listener.message("warning", f"DS4: {decision.message}")
-            self._services.emit(runtime, "notice", text=decision.message)
+        self._warn(runtime, decision.message)
         if decision.action == "compact":
             outcome = await self._run(runtime, "soft", cancel=self._linked(runtime), needed=needed)
             if isinstance(outcome, Failed) and outcome.cancelled and not _cancelled(runtime):
@@ -152,9 +151,17 @@ class Compactor:
         does not fit, where more than the transcript."""
         if not self._services.settings().compaction.auto:
             return False
+        host, compactions = self._of(runtime)
+        # What cannot help for long is told of, and done all the same: the turn would end here.
+        self._warn(runtime, compactions.soft(needed or host.context).message)
         outcome = await self._run(runtime, trigger, cancel=self._linked(runtime), needed=needed)
         _raise_engine_failure(outcome)
         return isinstance(outcome, Compacted | Pruned)
+
+    def _warn(self, runtime: Runtime, text: str) -> None:
+        if text:
+            self._services.listener.message("warning", f"DS4: {text}")
+            self._services.tell(runtime, text)
 
     async def fit(self, runtime: Runtime, call_id: str, name: str, result: ToolResult) -> ToolResult:
         """``result`` if it fits the context, after one compaction where needed; else a tool error with both sizes."""

@@ -51,7 +51,7 @@ class Snapshots:
         services = self._services
         transcript = await services.transcript(runtime)
         tokens = await transcript.tokens(runtime.session.surface)
-        services.meter.used = len(tokens)
+        services.meter.uses(runtime.id, len(tokens))
         retokenised.tell(services, runtime, transcript)
         if self.enabled:
             await self._restore(runtime, tokens)

@@ -20,13 +20,19 @@ class Meter:
     error: str | None = None
     prefill: PrefillStatus = field(default_factory=lambda: PrefillStatus(done=0, total=0))
     used: int = 0
-    """Tokens of the current session's transcript, the reply being generated included."""
+    """Tokens of the transcript that the engine was given last, the reply being generated included."""
+    used_by: str = ""
+    """The session whose transcript that is."""
     prefill_speed: float | None = None
     decode_speed: float | None = None
     """Tokens per second, smoothed over the last operations; None while nothing was measured."""
     _tokens: int = 0
     _began: float = 0.0
     _last: float = 0.0
+
+    def uses(self, session_id: str, tokens: int) -> None:
+        """The engine works on that session's transcript, of ``tokens`` tokens."""
+        self.used_by, self.used = session_id, tokens
 
     def prefilled(self, done: int, total: int) -> None:
         self.prefill = PrefillStatus(done=done, total=total)

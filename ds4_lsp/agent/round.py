@@ -46,7 +46,7 @@ class RoundRunner:
             transcript, tokens, specs, thinking=thinking, room=room, outcome=outcome, settings=settings
         )
         runtime.session.sync()
-        services.meter.used = len(tokens)
+        services.meter.uses(runtime.id, len(tokens))
         services.enter(runtime, "prefill")
         services.meter.generation_begins()
         if services.trace.on:
@@ -83,7 +83,7 @@ class RoundRunner:
         self._append(runtime, transcript, reply, thinking=thinking, stop=stop, settings=settings)
         self._account(outcome, generated)
         services.meter.measured(generated)
-        services.meter.used = len(tokens) + len(generated.tokens)
+        services.meter.uses(runtime.id, len(tokens) + len(generated.tokens))
         return reply, generated
 
     def _request(

@@ -17,7 +17,7 @@ from ds4_lsp.agent.sessions import Sessions
 from ds4_lsp.agent.turn import TurnRunner
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import CompactResult, PromptResult
-from ds4_lsp.protocol.errors import Busy, Cancelled, Ds4Error, StorageFailed
+from ds4_lsp.protocol.errors import Busy, Cancelled, Ds4Error, NotFound, StorageFailed
 from ds4_lsp.session.events import Event
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,11 @@ class Runner:
         self._running: Cancel | None = None
         self._running_session: str | None = None
         self._turn: Pending | None = None
+        self._compacting = False
+        """Whether the operation is a compaction that was asked for."""
+        self._over = asyncio.Event()
+        """Set while no operation runs."""
+        self._over.set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- lifecycle ------------------------------------------------------------------------------------------------
@@ -62,6 +67,9 @@ class Runner:
         self.cancel_running()
         if self._turn is not None:
             await asyncio.wait({self._turn.done}, timeout=LAST_WORDS_SECONDS)
+        else:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), LAST_WORDS_SECONDS)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -101,7 +109,12 @@ class Runner:
 
     def is_behind(self, pending: Pending) -> bool:
         """Whether something else has to end before ``pending`` can start."""
-        return self._turn is not None or self._services.queue.next() is not pending
+        return self._turn is not None or self._compacting or self._services.queue.next() is not pending
+
+    def is_used(self, runtime: Runtime) -> bool:
+        """Whether anything runs in the session, or waits to."""
+        waits = self._services.queue.waiting(runtime.id) or self._compactor.waiting(runtime) is not None
+        return runtime.cancel is not None or bool(waits)
 
     def expected_turn(self, pending: Pending) -> int:
         runtime = self._sessions.get(pending.session_id)
@@ -208,11 +221,24 @@ class Runner:
         """Compact at the next safe point: between two rounds of the running turn, or when nothing runs."""
         request = self._compactor.request(runtime, instructions, Cancel())
         self._spawn(self._compact(runtime))
-        forget = cancel.on_set(request.cancel.set)
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        request.askers += 1
+
+        def give_up() -> None:
+            request.askers -= 1
+            if not request.askers:
+                request.cancel.set()
+            elif not gone.done():
+                gone.set_result(None)
+
+        forget = cancel.on_set(give_up)
         try:
-            return await asyncio.shield(request.done)
+            await asyncio.wait((request.done, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
             forget()
+        if request.done.done():
+            return request.done.result()
+        return CompactResult(compacted=False, reason="cancelled")
 
     async def _compact(self, runtime: Runtime) -> None:
         request = self._compactor.waiting(runtime)
@@ -222,8 +248,14 @@ class Runner:
             async with self._free(request.cancel):
                 if self._compactor.waiting(runtime) is not request:
                     return
-                await self._ready(request.cancel)
-                await self._operate(runtime, request.cancel, self._compact_now(runtime, request.cancel))
+                if runtime.session.closed:
+                    raise NotFound(f"Session {runtime.id} was deleted or closed meanwhile.", sessionId=runtime.id)
+                self._compacting = True
+                try:
+                    await self._ready(request.cancel)
+                    await self._operate(runtime, request.cancel, self._compact_now(runtime, request.cancel))
+                finally:
+                    self._compacting = False
         except Cancelled:
             self._compactor.withdraw(runtime, request)
         except Exception as error:
@@ -311,11 +343,15 @@ class Runner:
 
     async def _operate(self, runtime: Runtime, cancel: Cancel, work: Any) -> None:
         self._running, self._running_session = cancel, runtime.id
+        self._services.operating = True
+        self._over.clear()
         runtime.cancel = cancel
         try:
             await work
         finally:
             self._running = self._running_session = None
+            self._services.operating = False
+            self._over.set()
             runtime.cancel = None
             self._services.rest()
 

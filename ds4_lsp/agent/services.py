@@ -36,11 +36,21 @@ class Services:
     queue: Queue
     script: Script
     trace: Trace
+    operating: bool = False
+    """Whether an operation has the engine: it says itself in which state it is."""
 
     def emit(self, runtime: Runtime, kind: str, *, seq: int | None = None, **data: Any) -> None:
         """Tell the user, and the trace, what the session does."""
         self.trace.record("event", sessionId=runtime.id, turn=runtime.turn, kind=kind, **data)
         self.listener.event(runtime.id, runtime.turn, kind, seq=seq, **data)
+
+    def tell(self, runtime: Runtime, text: str) -> None:
+        """What the user has to know of the session, among its events."""
+        self.emit(runtime, "notice", text=text)
+
+    def used(self, runtime: Runtime) -> int:
+        """Tokens of the session's transcript: as the engine has it, or as it was when it was last used."""
+        return self.meter.used if self.meter.used_by == runtime.id else int(runtime.session.state.tokens)
 
     def enter(self, runtime: Runtime | None, state: State) -> None:
         """Change the state, once per change."""
@@ -82,7 +92,9 @@ class Services:
             runtime.session.append("model/loaded", loaded)
 
     def rest(self) -> None:
-        """The state while nothing runs."""
+        """The state while nothing runs; an operation that runs keeps its own."""
+        if self.operating:
+            return
         state: State = "idle"
         if self.model.loading is not None:
             state = "loading"

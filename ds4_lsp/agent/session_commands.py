@@ -76,9 +76,7 @@ class SessionCommands:
             saved = await self._runner.save(runtime, cancel)
             if runtime.session.closed:
                 raise NotFound(f"Session {runtime.id} was deleted or closed meanwhile.", sessionId=runtime.id)
-        current = runtime is self._sessions.current
-        tokens = self._services.meter.used if current else runtime.session.state.tokens
-        return c.SaveSessionResult(session_id=runtime.id, tokens=tokens, snapshot=saved)
+        return c.SaveSessionResult(session_id=runtime.id, tokens=self._services.used(runtime), snapshot=saved)
 
     async def _fork(self, arguments: c.ForkSessionArguments, cancel: Cancel) -> c.SessionResult:
         runtime = self._sessions.fork(arguments.session_id, arguments.seq)
@@ -87,8 +85,10 @@ class SessionCommands:
 
     async def _delete(self, arguments: c.DeleteSessionArguments, cancel: Cancel) -> c.DeleteSessionResult:
         runtime = self._sessions.find_open(arguments.session_id)
-        if runtime is not None and (runtime.cancel is not None or self._services.queue.waiting(runtime.id)):
-            raise Busy("The session has a running turn or queued prompts. Interrupt it first, then delete it.")
+        if runtime is not None and self._runner.is_used(runtime):
+            raise Busy(
+                "The session has a running turn, a compaction or queued prompts. Interrupt it first, then delete it."
+            )
         await self._sessions.delete(arguments.session_id)
         self._services.rest()
         return c.DeleteSessionResult(deleted=True)

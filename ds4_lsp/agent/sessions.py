@@ -195,7 +195,6 @@ class Sessions:
 
     def _make_current(self, runtime: Runtime) -> Runtime:
         self.current = runtime
-        self._services.meter.used = runtime.session.state.tokens
         return runtime
 
     def _opened(self, opening: Callable[[Observe], Session]) -> Runtime:

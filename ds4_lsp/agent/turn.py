@@ -107,7 +107,7 @@ class TurnRunner:
                 "turn": runtime.turn,
                 "stopReason": outcome.stop,
                 "usage": usage.model_dump(by_alias=True),
-                "contextTokens": services.meter.used,
+                "contextTokens": services.used(runtime),
             }
             if outcome.error:
                 end["error"] = outcome.error
@@ -116,7 +116,7 @@ class TurnRunner:
         except StorageFailed as error:
             outcome.stop, outcome.error = "error", outcome.error or error.message
         context = {
-            "used": services.meter.used,
+            "used": services.used(runtime),
             "size": services.engine.info.context_size if services.engine.info else 0,
         }
         services.emit(runtime, "usage", usage=usage.model_dump(by_alias=True), context=context)
@@ -139,7 +139,7 @@ class TurnRunner:
         while True:
             await self._make_room(runtime)
             if await self._compactor.full(runtime) and not await self._compactor.relieve(runtime, "generation"):
-                self._stop_full(outcome)
+                self._stop_full(runtime, outcome)
                 return
             reply, generated = await self._sample(runtime, outcome)
             outcome.text.append(reply.visible)
@@ -150,13 +150,15 @@ class TurnRunner:
                 note = await self._calls.run(runtime, reply, outcome.calls)
                 self._tell_complaints(runtime, reply)
                 if note is not None:
-                    outcome.notes += [note] if note else []
+                    if note:
+                        self._tell(runtime, outcome, note)
                     return
                 continue
             if reply.complaints and generated.reason != "length":
                 complaints += 1
                 if complaints >= COMPLAINTS_BEFORE_GIVING_UP:
-                    outcome.notes.append(f"Stopped: {complaints} replies in a row held no readable tool call.")
+                    note = f"Stopped: {complaints} replies in a row held no readable tool call."
+                    self._tell(runtime, outcome, note)
                     return
                 self._tell_complaints(runtime, reply)
                 continue
@@ -168,7 +170,7 @@ class TurnRunner:
             # A reply that ended before it reached the reserve met the end of a KV smaller than its numbers say.
             closed = await self._compactor.full(runtime)
             if not await self._compactor.relieve(runtime, "generation" if closed else "overflow"):
-                self._stop_full(outcome)
+                self._stop_full(runtime, outcome)
                 return
             self._notice(runtime, CUT)
 
@@ -187,10 +189,14 @@ class TurnRunner:
         except ContextTooSmall as error:
             raise ContextTooSmall(NO_ROOM.format(error.message), **error.data) from error
 
-    @staticmethod
-    def _stop_full(outcome: Outcome) -> None:
+    def _stop_full(self, runtime: Runtime, outcome: Outcome) -> None:
         outcome.stop = "length"
-        outcome.notes.append(FULL)
+        self._tell(runtime, outcome, FULL)
+
+    def _tell(self, runtime: Runtime, outcome: Outcome, note: str) -> None:
+        """Why the turn ends: in its result, and for those who follow its events."""
+        outcome.notes.append(note)
+        self._services.tell(runtime, note)
 
     async def _open(self, runtime: Runtime, pending: Pending, prepare: Prepare) -> None:
         """Append the prompt, after making room for it."""

@@ -22,16 +22,17 @@ def block_starts(text: str, block: str, low: int = 0, high: int | None = None) -
         at = len(text) - len(block)
         is_there = low <= at and high == len(text) and text.endswith(block) and _is_line_start(text, at)
         return [at] if is_there else []
-    found = [0] if low == 0 and len(block) <= high and _is_there(text, block, 0) else []
-    # What stands before a line is looked for together with it, so that a find does not stop within lines.
-    for before in "\n\r":
-        if text.find(before, max(low - 1, 0), high) < 0:
-            continue
-        at = text.find(before + block, max(low - 1, 0), high)
-        while at >= 0 and len(found) < _MOST:
-            if _is_line_start(text, at + 1) and _is_there(text, block, at + 1):
-                found.append(at + 1)
-            at = text.find(before + block, at + 1, high)
+    # Where lines end at LFs only, the one before is looked for too, so that a find does not stop within lines. Where
+    # there are CRs it would take two searches, of which the one for a lone CR is mostly in vain.
+    lead = "\n" if text.find("\r", max(low - 1, 0), high) < 0 else ""
+    needle = lead + block
+    found = [0] if lead and low == 0 and text.startswith(block, 0, high) else []
+    at = text.find(needle, max(low - len(lead), 0), high)
+    while at >= 0 and len(found) < _MOST:
+        start = at + len(lead)
+        if _is_line_start(text, start) and _is_there(text, block, start):
+            found.append(start)
+        at = text.find(needle, at + 1, high)
     return found
 
 

@@ -222,12 +222,13 @@ def _rebase(target: Target, place: _Place, seen: LineIndex, current: str) -> tup
 def _fit(target: Target, new: str, index: LineIndex, place: _Place, *, rebased: bool) -> Resolution:
     """The target's place with the text to put there."""
     back = 0
-    if target == Whole("exact") or (isinstance(target, Lines) and target.exact):
-        fitted = new
-    elif isinstance(target, OldText) or target == Whole("text"):
-        fitted = fit_span(new, index, (place.start, place.end), (place.first, place.last))
-    else:
-        fitted, back = fit_lines(new, index, place.first, place.last)
+    match target:
+        case Lines(exact=True) | Whole("exact"):
+            fitted = new
+        case OldText() | Whole("text"):
+            fitted = fit_span(new, index, (place.start, place.end), (place.first, place.last))
+        case _:
+            fitted, back = fit_lines(new, index, place.first, place.last)
     return Resolution(place.start - back, place.end, fitted, place.first, place.last, rebased)
 
 

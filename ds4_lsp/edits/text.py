@@ -12,7 +12,6 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal, overload
 
 from ds4_lsp.protocol.errors import InvalidRequest
@@ -31,8 +30,8 @@ UTF8 = Encoding()
 MARK = "\ufeff"
 """A byte order mark, as a buffer holds it whose editor does not take it off."""
 
-_STRETCH = 4096
-"""Code points: a few dozen lines, so that finding one among them costs microseconds, as does counting them."""
+_STRETCH = 8192
+"""Code points: a few hundred lines, so that finding one among them costs microseconds, as does counting them."""
 
 _BOMS: tuple[tuple[bytes, Encoding], ...] = (
     (codecs.BOM_UTF8, Encoding("utf-8", True)),
@@ -108,25 +107,35 @@ def unify(text: str) -> str:
 def count_ends(text: str, start: int, end: int) -> int:
     """The number of line ends in ``text[start:end]``, taken by itself."""
     ends = text.count("\n", start, end)
-    returns = text.count("\r", start, end)
-    return ends + returns - text.count("\r\n", start, end) if returns else ends
+    if text.find("\r", start, end) < 0 or not _has_lone_cr(text[start:end]):
+        return ends
+    return ends + text.count("\r", start, end) - text.count("\r\n", start, end)
+
+
+def _has_lone_cr(text: str) -> bool:
+    if "\r" not in text:
+        return False
+    # What Python reads text files with tells the kinds of endings in a fraction of the time that counting CRLFs takes.
+    decoder = io.IncrementalNewlineDecoder(None, translate=False)
+    decoder.decode(text, final=True)
+    return decoder.newlines not in ("\r\n", ("\n", "\r\n"))
 
 
 class LineIndex(Sequence[str]):
     """The lines of one text, as :func:`lines` gives them, and where they are.
 
     Nothing is split that is not asked for: line ends are counted in stretches, from the front and only as far as
-    needed, and only the stretch in question is looked at line by line. ``known``: the start of a line and that line's
-    number, where they are known; what is before it is then counted only when asked for.
+    needed, and only the stretch in question is looked at line by line. The starts that were asked for are kept.
+    ``known``: the start of a line and that line's number, where they are known; what is before it is then counted only
+    when asked for.
     """
 
     def __init__(self, text: str, known: tuple[int, int] = (0, 1)) -> None:
         self.text = text
-        self._has_cr = "\r" in text
         # Of each stretch's start: its offset, never inside a CRLF, and the number of line ends before it.
         self._offsets = [known[0]]
         self._counts = [known[1] - 1]
-        self._split = -1, [0]
+        self._starts: dict[int, int] = {}
 
     def __len__(self) -> int:
         """The number of lines."""
@@ -171,6 +180,12 @@ class LineIndex(Sequence[str]):
 
     def start(self, line: int) -> int:
         """Offset of the first code point of a 1-based line; that of the line after the last is the text's end."""
+        found = self._starts.get(line)
+        if found is None:
+            found = self._starts[line] = self._find_start(line)
+        return found
+
+    def _find_start(self, line: int) -> int:
         before = line - 1
         self._look_from(before < self._counts[0])
         if before == self._counts[0]:
@@ -181,7 +196,11 @@ class LineIndex(Sequence[str]):
                 raise IndexError(line)
             return len(self.text)
         stretch = bisect_left(self._counts, before) - 1
-        return self._ends(stretch)[before - self._counts[stretch]]
+        at, end = self._offsets[stretch : stretch + 2]
+        part, count = self.text[at:end], before - self._counts[stretch]
+        if _has_lone_cr(part):
+            return at + sum(map(len, lines(part)[:count]))
+        return end - len(part.split("\n", count)[-1])
 
     def end(self, line: int) -> int:
         """Offset just after a 1-based line, its ending included. Line 0 ends at 0."""
@@ -194,19 +213,13 @@ class LineIndex(Sequence[str]):
         self._look_from(offset < self._offsets[0])
         self._count_to(offset=offset + 1)
         stretch = bisect_right(self._offsets, offset) - 1
-        return self._counts[stretch] + bisect_right(self._ends(stretch), offset)
-
-    def _ends(self, stretch: int) -> list[int]:
-        """Where a stretch begins, and where each of its lines ends. Kept, since one asks for neighbours mostly."""
-        if self._split[0] != stretch:
-            start, end = self._offsets[stretch : stretch + 2]
-            self._split = stretch, list(accumulate(map(len, lines(self.text[start:end])), initial=start))
-        return self._split[1]
+        # Between CR and LF no line ends.
+        end = offset - (self.text[offset - 1 : offset + 1] == "\r\n")
+        return self._counts[stretch] + count_ends(self.text, self._offsets[stretch], end) + 1
 
     def _look_from(self, is_front: bool) -> None:
         if is_front:
             self._offsets, self._counts = [0], [0]
-            self._split = -1, [0]
 
     def _count_to(self, *, offset: int = 0, line: int = 0) -> None:
         """Count at least up to ``offset``, or to the end of ``line``, or to the text's end."""
@@ -214,11 +227,8 @@ class LineIndex(Sequence[str]):
         at, count = self._offsets[-1], self._counts[-1]
         while at < size and (at < offset or count < line):
             end = min(at + _STRETCH, size)
-            if not self._has_cr:
-                count += text.count("\n", at, end)
-            else:
-                end += text[end - 1 : end + 1] == "\r\n"
-                count += count_ends(text, at, end)
+            end += text[end - 1 : end + 1] == "\r\n"
+            count += count_ends(text, at, end)
             at = end
             self._offsets.append(at)
             self._counts.append(count)

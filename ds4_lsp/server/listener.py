@@ -154,8 +154,12 @@ class ServerListener:
 
     def _collect(self, event: Event) -> None:
         key = (event.session_id, event.turn)
-        if event.kind == "text":
+        if event.kind == "turn.start":
+            self._texts[key] = []
+        elif event.kind == "text":
             self._texts.setdefault(key, []).append(str(event.data.get("delta", "")))
+        elif event.kind == "notice" and key in self._texts:
+            self._texts[key].append(f"\n\n{event.data.get('text', '')}\n\n")
         elif event.kind == "tool.start":
             self._texts.setdefault(key, []).append("\n")
         elif event.kind == "turn.end":
