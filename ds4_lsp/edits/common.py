@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 _PIECE = 65536
-"""Code points compared at once: a comparison copies both sides."""
+"""Code points compared at once: a comparison copies one side."""
 
 
 def common_prefix(one: str, other: str) -> int:
     """How many code points both begin with."""
     low, high = 0, min(len(one), len(other))
-    while low + _PIECE < high and one[low : low + _PIECE] == other[low : low + _PIECE]:
+    while low + _PIECE < high and other.startswith(one[low : low + _PIECE], low):
         low += _PIECE
     high = min(high, low + _PIECE)
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if other.startswith(one[low:middle], low):
             low = middle
         else:
             high = middle - 1
@@ -27,7 +27,7 @@ def common_suffix(one: str, other: str, most: int | None = None) -> int:
 
     def same(start: int, end: int) -> bool:
         """Of the code points ``start`` to ``end``, counted from the ends."""
-        return one[len(one) - end : len(one) - start] == other[len(other) - end : len(other) - start]
+        return other.startswith(one[len(one) - end : len(one) - start], len(other) - end)
 
     while low + _PIECE < high and same(low, low + _PIECE):
         low += _PIECE
