@@ -37,7 +37,7 @@ class Sizes:
 
 
 FULL = Sizes(
-    rounds=9,
+    rounds=7,
     decode=192,
     prefill=1024,
     history=4096,
@@ -48,7 +48,7 @@ FULL = Sizes(
     starts=11,
     restores=3,
     restored=4096,
-    events=(1_000, 10_000, 100_000, 200_000),
+    events=(1_000, 10_000, 100_000),
     lines=(1_000, 10_000, 100_000),
     edits=9,
 )

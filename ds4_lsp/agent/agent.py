@@ -128,6 +128,10 @@ class Agent:
         if before.model != settings.model and settings.model.preload:
             self.runner.preload()
 
+    def stop(self) -> None:
+        """Cancel what runs, whoever asked for it, and begin nothing any more; what is queued stays in the log."""
+        self.runner.halt()
+
     async def shutdown(self) -> None:
         """Stop everything: the turn, the jobs, the engine; flush and release the sessions. Idempotent.
 

@@ -36,10 +36,13 @@ def append_result(runtime: Runtime, call_id: str, name: str, result: ToolResult)
     return int(runtime.session.append("tool/result", data, surface_op={"op": "append"}).seq)
 
 
-def settle(runtime: Runtime, text: str = UNKNOWN) -> None:
-    """Give every unanswered call a result, so that pairs stay whole."""
+def settle(runtime: Runtime) -> dict[str, tuple[int, str]]:
+    """Give every unanswered call a result, so that pairs stay whole; their seqs and texts by call."""
+    settled: dict[str, tuple[int, str]] = {}
     for call in list(runtime.session.state.calls.values()):
-        append_result(runtime, call.call_id, call.name, ToolResult(text if call.started else NOT_STARTED, ok=False))
+        text = UNKNOWN if call.started else NOT_STARTED
+        settled[call.call_id] = append_result(runtime, call.call_id, call.name, ToolResult(text, ok=False)), text
+    return settled
 
 
 class CallRunner:

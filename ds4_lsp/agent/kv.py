@@ -13,8 +13,8 @@ from ds4_lsp.agent import retokenised
 from ds4_lsp.agent.compaction_host import common_prefix
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
-from ds4_lsp.ports import Cancel
-from ds4_lsp.protocol.errors import EngineDied, StorageFailed
+from ds4_lsp.ports import Cancel, ModelInfo
+from ds4_lsp.protocol.errors import ContextTooSmall, EngineDied, StorageFailed
 from ds4_lsp.session import store
 from ds4_lsp.session.meta import KV_NAME, has_snapshot
 from ds4_lsp.session.snapshots import Snapshot
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 LEAST_GAIN = 64
 """Tokens that a snapshot must spare to be worth reading."""
+LEAST_TALK = 2048
+"""Tokens that a conversation of a few short turns needs beside the system prompt."""
 
 
 class Snapshots:
@@ -36,8 +38,7 @@ class Snapshots:
 
     @property
     def _files(self) -> Files:
-        directory = self._services.settings().sessions.directory
-        return Files(Path(directory).expanduser() if directory else store.default_base())
+        return Files(self._services.settings().sessions.base or store.default_base())
 
     @property
     def enabled(self) -> bool:
@@ -177,6 +178,10 @@ class Snapshots:
 
         try:
             synced = await engine.sync(system, on_progress=on_progress, cancel=cancel)
+        except ContextTooSmall as error:
+            if engine.info is None:
+                raise
+            raise ContextTooSmall(_too_small(len(system), engine.info), **error.data) from error
         finally:
             services.listener.progress_end("restore")
         if synced.cancelled or not self.enabled or engine.info is None:
@@ -189,3 +194,12 @@ class Snapshots:
         writing = await self._begin(path)
         if writing.done() and isinstance(writing.exception(), EngineDied):
             await writing
+
+
+def _too_small(system: int, info: ModelInfo) -> str:
+    """``system``: tokens that the system prompt needs."""
+    least = system + LEAST_TALK
+    text = f"The instructions for the model need {system} tokens, the context has {info.context_size}. "
+    if 0 < info.trained_context < least:
+        return text + f"{info.name} was trained for {info.trained_context}: choose a model with at least {least}."
+    return text + f"Raise ds4.model.contextSize to at least {least}, and load the model again."

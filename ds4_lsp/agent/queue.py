@@ -32,6 +32,8 @@ class Queue:
     """First in, first out, over all sessions; a held prompt waits until the user sends again in its session."""
 
     items: deque[Pending] = field(default_factory=deque)
+    closed: bool = False
+    """Nothing in it runs any more."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, pending: Pending) -> None:
@@ -65,6 +67,8 @@ class Queue:
 
     def next(self, session_id: str | None = None) -> Pending | None:
         """The first that is not held."""
+        if self.closed:
+            return None
         return next((item for item in self.waiting(session_id) if not item.held), None)
 
     def will_run(self, session_id: str) -> bool:

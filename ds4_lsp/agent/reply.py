@@ -39,6 +39,8 @@ class Reply:
     calls: list[ReplyCall] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     """What the model is told of syntax that was not run."""
+    told: dict[str, str] = field(default_factory=dict)
+    """Calls, with their tools, that the user was told of and that have no result yet."""
     _ids: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,9 +53,10 @@ class Reply:
             for event in self._parser.feed(text):
                 self._take(event)
 
-    def finish(self) -> None:
+    def finish(self, *, broken_off: bool = False) -> None:
+        """``broken_off``: the reply ends where the model did not mean it to, so that an open call is not its mistake."""
         for event in self._parser.finish():
-            self._take(event)
+            self._take(event, broken_off=broken_off)
 
     @property
     def raw_text(self) -> str:
@@ -64,7 +67,7 @@ class Reply:
         """What the user reads: no thinking, no calls."""
         return "".join(self.text).strip()
 
-    def _take(self, event: dsml.ParserEvent) -> None:
+    def _take(self, event: dsml.ParserEvent, *, broken_off: bool = False) -> None:
         match event:
             case dsml.Text(delta):
                 self.text.append(delta)
@@ -73,14 +76,22 @@ class Reply:
                 self.emit("thinking", delta=delta)
             case dsml.ToolStart(index, name):
                 self._ids[index] = self.next_call_id()
+                self.told[self._ids[index]] = name
                 self.emit("tool.start", callId=self._ids[index], name=name)
             case dsml.ParameterDelta(index, name, parameter, delta):
                 self.emit("tool.delta", callId=self._ids[index], name=name, parameter=parameter, delta=delta)
             case dsml.ToolCall(index, name, arguments, error):
                 call = ReplyCall(self._ids.get(index) or self.next_call_id(), name, arguments, error)
                 self.calls.append(call)
+                self.told[call.call_id] = name
                 self.emit("tool.call", callId=call.call_id, name=name, arguments=arguments)
-            case dsml.Malformed(message) | dsml.DroppedCall(message):
+            case dsml.Malformed(message, index=index):
+                self.complaints.append(message)
+                if index in self._ids and not broken_off:
+                    # The log knows no such call: this result is for those who heard it begin.
+                    call_id = self._ids[index]
+                    self.emit("tool.result", callId=call_id, name=self.told.pop(call_id), ok=False, text=message)
+            case dsml.DroppedCall(message):
                 self.complaints.append(message)
             case _:
                 return

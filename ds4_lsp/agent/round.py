@@ -40,7 +40,13 @@ class RoundRunner:
         opening, thinking = await transcript.assistant_open(settings.thinking == "on")
         tokens = await transcript.tokens(runtime.session.surface) + opening
         specs = runtime.toolbox.specs()
-        reply = Reply(specs, thinking, lambda kind, **data: services.emit(runtime, kind, **data), runtime.next_call_id)
+        reply = Reply(
+            specs,
+            thinking,
+            lambda kind, **data: services.emit(runtime, kind, **data),
+            runtime.next_call_id,
+            told=outcome.told,
+        )
         room = await self._compactor.budget(runtime, len(tokens))
         request = self._request(
             transcript, tokens, specs, thinking=thinking, room=room, outcome=outcome, settings=settings
@@ -73,11 +79,11 @@ class RoundRunner:
                 request, on_progress=on_progress, on_tokens=on_tokens, cancel=runtime.cancel
             )
         except Ds4Error:
-            reply.finish()
+            reply.finish(broken_off=True)
             self._append(runtime, transcript, reply, thinking=thinking, stop="error", settings=settings)
             outcome.text.append(reply.visible)
             raise
-        reply.finish()
+        reply.finish(broken_off=generated.reason == "cancelled")
         stop = {"end": "end", "stop": "tool", "length": "length", "cancelled": "cancelled"}[generated.reason]
         reply.tokens = list(generated.tokens)
         self._append(runtime, transcript, reply, thinking=thinking, stop=stop, settings=settings)

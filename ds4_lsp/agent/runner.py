@@ -59,12 +59,17 @@ class Runner:
         """Load the model and evaluate the system prompt before the first prompt needs either."""
         self._spawn(self._quietly(self._preload()))
 
-    async def stop(self) -> None:
-        """Cancel what runs, and let the turn end in the log; nothing starts any more."""
-        self._services.queue.hold()
+    def halt(self) -> None:
+        """Cancel what runs and what waits for the engine; nothing starts any more. What is queued stays in the log."""
+        self._services.queue.closed = True
         if self._services.model.loading is not None:
             self._services.model.loading.set()
+        self._compactor.cancel_waiting(None)
         self.cancel_running()
+
+    async def stop(self) -> None:
+        """:meth:`halt`, and let the turn end in the log."""
+        self.halt()
         if self._turn is not None:
             await asyncio.wait({self._turn.done}, timeout=LAST_WORDS_SECONDS)
         else:
@@ -182,8 +187,10 @@ class Runner:
     async def _serve(self, pending: Pending) -> None:
         """Runs with the engine free. The prompt may have been cancelled while that was waited for."""
         queue = self._services.queue
+        if queue.closed:
+            return
         await self._ready(Cancel())
-        if pending.held or not queue.remove(pending):
+        if queue.closed or pending.held or not queue.remove(pending):
             return
         runtime = self._sessions.get(pending.session_id)
         self._turn = pending
@@ -322,6 +329,9 @@ class Runner:
             log.info("cancelled")
         except Ds4Error as error:
             self._services.listener.message("error", error.message)
+        except Exception as error:
+            log.exception("what nobody waits for failed")
+            self._services.listener.message("error", f"DS4: {type(error).__name__}: {error}")
 
     @asynccontextmanager
     async def _free(self, cancel: Cancel) -> AsyncIterator[None]:
@@ -342,6 +352,9 @@ class Runner:
             self._engine_free.release()
 
     async def _operate(self, runtime: Runtime, cancel: Cancel, work: Any) -> None:
+        if self._services.queue.closed:
+            work.close()
+            raise Cancelled("The server is shutting down.")
         self._running, self._running_session = cancel, runtime.id
         self._services.operating = True
         self._over.clear()
@@ -357,11 +370,13 @@ class Runner:
 
     async def _ready(self, cancel: Cancel) -> None:
         """A loaded model, whose session is noted in the log."""
+        if self._services.queue.closed:
+            raise Cancelled("The server is shutting down.")
         await self._services.model.ensure(cancel)
 
     async def _preload(self) -> None:
         async with self._engine_free:
-            await self._services.model.ensure(Cancel())
+            await self._ready(Cancel())
             runtime = self._sessions.current
             if runtime is not None and not self._services.queue.items:
                 cancel = Cancel()

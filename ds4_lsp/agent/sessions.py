@@ -40,9 +40,8 @@ class Sessions:
 
     @property
     def store(self) -> SessionStore:
-        directory = self._services.settings().sessions.directory
         roots = tuple(self._services.editor.roots) or (Path.cwd(),)
-        return SessionStore(Path(directory).expanduser() if directory else None, roots)
+        return SessionStore(self._services.settings().sessions.base, roots)
 
     def resume(self) -> None:
         """Make the workspace's last session current. What cannot be opened is left alone, with a message, and the one

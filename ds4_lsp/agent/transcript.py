@@ -6,20 +6,35 @@ replaces nodes. Sampled ids are taken from the log, so that what was sampled is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ds4_lsp.agent.rendering import node_segments
 from ds4_lsp.chat import render
 from ds4_lsp.chat.frames import Frames
-from ds4_lsp.ports import Engine, ModelInfo, Segment
+from ds4_lsp.ports import Cancel, Engine, ModelInfo, Segment
+from ds4_lsp.protocol.errors import Cancelled
 from ds4_lsp.session.events import Event
 from ds4_lsp.session.surface import Surface
+
+DENSE = 8
+"""Code points per token of the context from which on a text is first counted in pieces: hardly any that is longer fits."""
+PIECE = 50_000
+"""Code points in a piece: some hundredths of a second of the tokenizer's time."""
+CERTAIN = 2
+"""Contexts that the pieces must need before the whole is taken not to fit. Where a text is cut changes tokens only
+around the cut."""
 
 
 def tokenizer_name(info: ModelInfo) -> str:
     """Names the vocabulary that token ids belong to."""
     return f"{info.architecture}:{info.name}:{info.vocabulary_size}"
+
+
+def is_large(length: int, info: ModelInfo) -> bool:
+    """Whether so many code points are hardly ever few enough tokens for the context."""
+    return length > DENSE * info.context_size
 
 
 @dataclass
@@ -56,8 +71,35 @@ class Transcript:
             joined += await self.node(event, first=position == 0)
         return joined
 
-    async def measure(self, segments: Sequence[Segment]) -> int:
-        return len(await self.engine.tokenize(segments))
+    async def measure(self, segments: Sequence[Segment], cancel: Cancel | None = None) -> int:
+        """How many tokens ``segments`` are. Of a text that cannot fit the context, a smaller number that does not
+        either: it is not tokenised to its end.
+
+        Errors: ``Cancelled``, as soon as ``cancel`` is set.
+        """
+        cancel = cancel or Cancel()
+        if is_large(sum(len(segment.text) for segment in segments), self.info):
+            counted = 0
+            for piece in _pieces(segments):
+                counted += len(await self._tokenize([piece], cancel))
+                if counted > CERTAIN * self.info.context_size:
+                    return counted
+        return len(await self._tokenize(segments, cancel))
+
+    async def _tokenize(self, segments: Sequence[Segment], cancel: Cancel) -> list[int]:
+        """A cancel is not kept waiting: the tokenizer works on for nobody."""
+        work = asyncio.ensure_future(self.engine.tokenize(segments))
+        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        forget = cancel.on_set(lambda: None if stopped.done() else stopped.set_result(None))
+        try:
+            await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            forget()
+            if not work.done():
+                work.cancel()
+        if cancel.is_set:
+            raise Cancelled("The turn was cancelled.")
+        return work.result()
 
     async def assistant_open(self, thinking: bool) -> tuple[list[int], bool]:
         """Tokens that open a reply, and whether it then begins inside a thinking span."""
@@ -91,3 +133,9 @@ class Transcript:
             + ids
             + await self.engine.tokenize(render.assistant_close(self.frames, ended))
         )
+
+
+def _pieces(segments: Sequence[Segment]) -> Iterator[Segment]:
+    for segment in segments:
+        for start in range(0, len(segment.text), PIECE):
+            yield Segment(segment.text[start : start + PIECE], segment.special)

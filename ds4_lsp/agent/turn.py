@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ds4_lsp.agent.calls import CallRunner, settle
+from ds4_lsp.agent.calls import CANCELLED, CallRunner, settle
 from ds4_lsp.agent.compactor import Compactor
 from ds4_lsp.agent.queue import Pending
 from ds4_lsp.agent.rendering import user_text
@@ -15,6 +15,7 @@ from ds4_lsp.agent.reply import Reply
 from ds4_lsp.agent.round import RoundRunner
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
+from ds4_lsp.agent.transcript import is_large
 from ds4_lsp.chat import render
 from ds4_lsp.ports import Generated
 from ds4_lsp.protocol.commands import PromptResult, StopReason, ToolCallSummary, Usage
@@ -47,6 +48,8 @@ class Outcome:
 
     text: list[str] = field(default_factory=list)
     calls: list[ToolCallSummary] = field(default_factory=list)
+    told: dict[str, str] = field(default_factory=dict)
+    """Calls, with their tools, that the user was told of: those that have a result too are in ``calls``."""
     usage: Usage = field(default_factory=Usage)
     stop: StopReason = "end"
     error: str | None = None
@@ -72,6 +75,7 @@ class TurnRunner:
         # Not before it is in the log: what is logged meanwhile, such as a job's end, is of the turn before.
         runtime.turn = start.data["turn"]
         services.emit(runtime, "turn.start", seq=start.seq, text=pending.text)
+        services.enter(runtime, "prefill")
         services.listener.progress("turn", "DS4", message="thinking")
         try:
             await self._play(runtime, pending, outcome, prepare)
@@ -101,8 +105,9 @@ class TurnRunner:
     def _end(self, runtime: Runtime, outcome: Outcome) -> PromptResult:
         services = self._services
         usage = outcome.usage
+        settled: dict[str, tuple[int, str]] = {}
         try:
-            settle(runtime)
+            settled = settle(runtime)
             end: dict[str, Any] = {
                 "turn": runtime.turn,
                 "stopReason": outcome.stop,
@@ -115,6 +120,7 @@ class TurnRunner:
             runtime.session.sync()
         except StorageFailed as error:
             outcome.stop, outcome.error = "error", outcome.error or error.message
+        self._end_calls(runtime, outcome, settled)
         context = {
             "used": services.used(runtime),
             "size": services.engine.info.context_size if services.engine.info else 0,
@@ -132,6 +138,16 @@ class TurnRunner:
             usage=usage,
             error=outcome.error,
         )
+
+    def _end_calls(self, runtime: Runtime, outcome: Outcome, settled: dict[str, tuple[int, str]]) -> None:
+        """A result for each call that the user heard of and that came to none, whether the log knows of it or not."""
+        why = CANCELLED if outcome.stop == "cancelled" else f"not executed: {outcome.error or 'the turn ended'}"
+        answered = {call.call_id for call in outcome.calls}
+        for call_id, name in outcome.told.items():
+            if call_id in answered:
+                continue
+            seq, text = settled.get(call_id, (None, why))
+            self._services.emit(runtime, "tool.result", seq=seq, callId=call_id, name=name, ok=False, text=text)
 
     async def _play(self, runtime: Runtime, pending: Pending, outcome: Outcome, prepare: Prepare) -> None:
         await self._open(runtime, pending, prepare)
@@ -200,21 +216,31 @@ class TurnRunner:
 
     async def _open(self, runtime: Runtime, pending: Pending, prepare: Prepare) -> None:
         """Append the prompt, after making room for it."""
+        info = self._services.engine.info
+        large = info is not None and is_large(len(pending.text), info)
         try:
             await prepare()
+            _check(pending)
             transcript = await self._services.transcript(runtime)
             self._flush_notices(runtime)
             data = self._prompt_data(runtime, pending)
-            size = await transcript.measure(render.user(transcript.frames, user_text(data)))
-            await self._make_room(runtime, size)
+            text = user_text(data)
+            large = is_large(len(text), transcript.info)
+            size = await transcript.measure(render.user(transcript.frames, text), pending.cancel)
+            large = size > transcript.info.context_size
+            if not large:
+                await self._make_room(runtime, size)
+                _check(pending)
         except Ds4Error:
-            # The prompt belongs to the conversation all the same: the next turn answers it.
-            self._append_prompt(runtime, self._prompt_data(runtime, pending))
+            # The prompt belongs to the conversation all the same: the next turn answers it. But one that may never fit
+            # would be in the way of every turn.
+            if not large:
+                self._append_prompt(runtime, self._prompt_data(runtime, pending))
             raise
         used = len(await transcript.tokens(runtime.session.surface)) + size
         context = transcript.info.context_size
         least = self._compactor.least_answer(runtime)
-        if used + least > context and await self._compactor.relieve(runtime, "hard", used):
+        if not large and used + least > context and await self._compactor.relieve(runtime, "hard", used):
             used = len(await transcript.tokens(runtime.session.surface)) + size
         if used + least > context:
             raise ContextTooSmall(
@@ -250,3 +276,8 @@ class TurnRunner:
         runtime.session.append(
             "user/message", {"turn": runtime.turn, "kind": "notice", "text": text}, surface_op={"op": "append"}
         )
+
+
+def _check(pending: Pending) -> None:
+    if pending.cancel.is_set:
+        raise Cancelled("The turn was cancelled.")

@@ -10,6 +10,7 @@ from typing import Any
 
 from ds4_lsp.engine.exchange import Exchange, Operation
 from ds4_lsp.engine.frames import common_prefix, fingerprint, tokens_array
+from ds4_lsp.engine.paths import absolute, model_file
 from ds4_lsp.ports import (
     Cancel,
     EngineStatus,
@@ -62,13 +63,13 @@ class EngineClient:
             raise NoModel("no model is configured: set model.path, or fetch one with `ds4-lsp model fetch`")
         exchange = self._exchange
         operation = exchange.begin("load", needs_model=False)
-        operation.on_progress = on_progress
-        fields = {
-            "settings": settings.model_dump(by_alias=True) | {"path": _absolute(Path(settings.path))},
-            "contextIsDefault": context_is_default,
-            "swaFull": self._swa_full,
-        }
         try:
+            operation.on_progress = on_progress
+            fields = {
+                "settings": settings.model_dump(by_alias=True) | {"path": str(model_file(Path(settings.path)))},
+                "contextIsDefault": context_is_default,
+                "swaFull": self._swa_full,
+            }
             # Each model gets a process of its own: nothing of the former one, memory or GPU state, can linger.
             await exchange.stop()
             if cancel.is_set:
@@ -130,10 +131,11 @@ class EngineClient:
         once. A stop text that is no single token of the model is watched for as text outside the quiet span.
         The grammar does not bind forced tokens.
         """
+        fields = {"request": _request_fields(request)}
         operation = self._exchange.begin("generate")
         operation.on_progress = on_progress
         operation.on_tokens = on_tokens
-        result = await self._evaluate(operation, request.tokens, {"request": _request_fields(request)}, cancel)
+        result = await self._evaluate(operation, request.tokens, fields, cancel)
         generated = result["generated"]
         sampled = operation.stream[operation.asked :]
         return Generated(
@@ -146,16 +148,18 @@ class EngineClient:
         )
 
     async def save(self, path: Path, on_released: Callable[[], None] | None = None) -> Sequence[int]:
+        fields = {"path": str(absolute(path))}
         operation = self._exchange.begin("save")
         operation.on_released = on_released
-        _, tokens = await self._exchange.run(operation, {"path": _absolute(path)}, array("i"), Cancel())
+        _, tokens = await self._exchange.run(operation, fields, array("i"), Cancel())
         return tokens.tolist()
 
     async def restore(self, path: Path, tokens: Sequence[int]) -> bool:
+        fields = {"path": str(absolute(path))}
         operation = self._exchange.begin("restore")
         with self._exchange.releasing(operation):
             operation.stream = tokens_array(tokens)
-        result, _ = await self._exchange.run(operation, {"path": _absolute(path)}, operation.stream, Cancel())
+        result, _ = await self._exchange.run(operation, fields, operation.stream, Cancel())
         return bool(result["restored"])
 
     async def _evaluate(
@@ -171,10 +175,6 @@ class EngineClient:
         fields = fields | {"keep": keep, "base": fingerprint(held)}
         result, _ = await exchange.run(operation, fields, operation.stream[keep:], cancel)
         return result
-
-
-def _absolute(path: Path) -> str:
-    return str(path.expanduser().absolute())
 
 
 def _model_info(fields: dict[str, Any]) -> ModelInfo:

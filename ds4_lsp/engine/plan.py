@@ -65,7 +65,7 @@ def plan(settings: dict[str, Any], *, context_is_default: bool, full_window: boo
     """
     if not settings["path"]:
         raise NoModel("no model is configured: set model.path, or fetch one with `ds4-lsp model fetch`")
-    header = read_header(Path(settings["path"]).expanduser())
+    header = read_header(Path(settings["path"]))
     name = str(header.metadata.get("general.name") or header.path.stem)
     context = _context_size(header, name, settings["contextSize"], context_is_default)
     notes: list[str] = []
@@ -165,7 +165,7 @@ def default_threads() -> int:
 
 def _check_memory(plan: Plan, gpu_layers: int) -> None:
     need = estimate(plan.header, plan.context_size, plan.kv_type, plan.ubatch_size, plan.flash_attention != 0)
-    layers = int(plan.header.value("block_count", 0) or 0)
+    layers = plan.header.value("block_count", 0)
     short = shortage(need, layers, gpu_layers, plan.devices, available_ram())
     if short is None:
         return

@@ -43,23 +43,25 @@ class Need:
 
 def estimate(header: Header, context: int, kv_type: str, ubatch: int, flash_attention: bool) -> Need:
     """What a model needs with a context of that many tokens."""
-    heads = max(_per_layer(header.value("attention.head_count", 0), 1), default=0)
-    layers = int(header.value("block_count", 0) or 0)
-    width = int(header.value("embedding_length", 0) or 0)
+    heads = _most(header.value("attention.head_count", 0))
+    layers = _most(header.value("block_count", 0))
+    width = _most(header.value("embedding_length", 0))
     head_size = width // heads if heads else 0
-    keys = int(header.value("attention.key_length", head_size) or 0)
-    values = int(header.value("attention.value_length", head_size) or 0)
-    kv_heads = sum(_per_layer(header.value("attention.head_count_kv", heads), layers))
+    keys = _most(header.value("attention.key_length", head_size))
+    values = _most(header.value("attention.value_length", head_size))
+    kv_heads = _of_all_layers(header.value("attention.head_count_kv", heads), layers)
     kv = kv_heads * (keys + values) * context * BYTES_PER_VALUE[kv_type]
     scores = 0 if flash_attention else heads * ubatch * context * 4
     return Need(header.size, int(kv), scores + ubatch * width * 4 * 8)
 
 
-def _per_layer(value: Any, layers: int) -> list[int]:
-    """A number per layer: some architectures have one for all, others a list."""
-    if isinstance(value, list):
-        return [int(item) for item in value]
-    return [int(value or 0)] * layers
+def _most(value: Any) -> int:
+    """Some architectures have one number for all layers, others a list of theirs; None is a list too long to be one."""
+    return max(value, default=0) if isinstance(value, list) else int(value or 0)
+
+
+def _of_all_layers(value: Any, layers: int) -> int:
+    return sum(value) if isinstance(value, list) else int(value or 0) * layers
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
+
+from ds4_lsp.protocol.text import refuse_lone_surrogates
 
 StopReason = Literal["end", "cancelled", "length", "error"]
 State = Literal["loading", "idle", "prefill", "generating", "tool", "compacting", "error", "noModel"]
@@ -27,6 +29,11 @@ class Arguments(Wire):
     """Base of all arguments: an unknown field is an error, so that a typing slip is not silently ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @field_validator("*")
+    @classmethod
+    def _is_unicode(cls, value: Any) -> Any:
+        return refuse_lone_surrogates(value)
 
 
 class Position(Arguments):

@@ -6,11 +6,13 @@ generated from these models.
 
 from __future__ import annotations
 
-from pathlib import PurePath
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
+
+from ds4_lsp.protocol.text import refuse_lone_surrogates
 
 Permission = Literal["ask", "allow", "deny"]
 
@@ -20,12 +22,20 @@ class Section(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True)
 
+    @field_validator("*")
+    @classmethod
+    def _is_unicode(cls, value: Any) -> Any:
+        return refuse_lone_surrogates(value)
+
 
 class ModelSettings(Section):
     path: str | None = Field(None, description="GGUF file to load. DS4_MODEL and --model override it.")
-    context_size: int = Field(32768, ge=512, description="Context, in tokens. At most the model's trained length.")
-    gpu_layers: int = Field(-1, ge=-1, description="Layers on the GPU; -1 means all, 0 none.")
-    threads: int | None = Field(None, ge=1, description="CPU threads; null means the physical cores.")
+    context_size: int = Field(
+        32768, ge=512, le=2**31 - 1, description="Context, in tokens. At most the model's trained length."
+    )
+    gpu_layers: int = Field(-1, ge=-1, le=100_000, description="Layers on the GPU; -1 means all, 0 none.")
+    # The most that ggml takes is 512 (``GGML_MAX_N_THREADS``).
+    threads: int | None = Field(None, ge=1, le=512, description="CPU threads; null means the physical cores.")
     batch_size: int = Field(512, ge=1, le=8192, description="Tokens evaluated per batch; a cancel waits for one batch.")
     flash_attention: Literal["auto", "on", "off"] = Field("auto", description="auto: on with a GPU, off on CPU.")
     kv_cache_type: Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"] = Field(
@@ -81,9 +91,22 @@ class SessionSettings(Section):
     @field_validator("directory")
     @classmethod
     def _does_not_depend_on_where_the_server_runs(cls, directory: str | None) -> str | None:
-        if directory is not None and not PurePath(directory).is_absolute() and not directory.startswith("~"):
+        if directory is None:
+            return None
+        if "\0" in directory:
+            raise ValueError("a path cannot hold a NUL character")
+        try:
+            found = Path(directory).expanduser()
+        except RuntimeError:
+            raise ValueError("it begins in a home folder that is not known") from None
+        if not found.is_absolute():
             raise ValueError("must be an absolute path, or begin with ~")
         return directory
+
+    @property
+    def base(self) -> Path | None:
+        """``directory`` with its home folder found."""
+        return None if self.directory is None else Path(self.directory).expanduser()
 
 
 class DsmlSettings(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -55,7 +56,12 @@ class Configuration:
             self._spawn(self._register())
 
     async def first(self) -> None:
-        """Take the settings for the agent's start. Problems are told from here on, so that each is told once."""
+        """Take the settings for the agent's start. Problems are told from here on, so that each is told once.
+
+        After the first time they are followed, and this changes nothing.
+        """
+        if self._started:
+            return
         if self._client.configuration:
             await asyncio.wait({self._spawn(self._pull())}, timeout=FIRST_WAIT)
         self._started = True
@@ -63,22 +69,37 @@ class Configuration:
 
     def did_change(self, params: types.DidChangeConfigurationParams) -> None:
         """``workspace/didChangeConfiguration``: the section itself, or a hint to pull it."""
-        content = params.settings.get(SECTION) if isinstance(params.settings, dict) else None
+        given = params.settings
+        content = given.get(SECTION) if isinstance(given, dict) else None
         if isinstance(content, dict):
             self._configure(content)
         elif self._client.configuration:
             self._spawn(self._pull())
+        elif given == {} or (isinstance(given, dict) and SECTION in given):
+            self._take_answer(content)
 
     async def _pull(self) -> None:
-        """``workspace/configuration``; a client that has none leaves what is known."""
+        """``workspace/configuration``; an error leaves what is known."""
         try:
             answer = await self._protocol.ask(types.WORKSPACE_CONFIGURATION, {"items": [{"section": SECTION}]})
         except ClientError as error:
             log.warning("the client gave no configuration: %s", error)
             return
-        content = answer[0] if isinstance(answer, list) and answer else None
-        if isinstance(content, dict):
+        if isinstance(answer, list) and answer:
+            self._take_answer(answer[0])
+        else:
+            log.warning("the client's configuration is not a list of one section: %.200s", answer)
+
+    def _take_answer(self, content: Any) -> None:
+        """A section's content; null means that there is none (any more), and leaves what ``initialize`` gave."""
+        if content is None:
+            self._configure({})
+        elif isinstance(content, dict):
             self._configure(content)
+        else:
+            self._warn(
+                f"ds4-lsp: the setting {SECTION} = {json.dumps(content)[:200]} is not an object and has no effect."
+            )
 
     async def _register(self) -> None:
         registration = {

@@ -28,7 +28,7 @@ from ds4_lsp.server.lifetime import Lifetime
 from ds4_lsp.server.listener import ServerListener
 from ds4_lsp.server.logs import ClientLog
 from ds4_lsp.server.progress import Progress
-from ds4_lsp.server.protocol import Protocol
+from ds4_lsp.server.protocol import INTERNAL_ERROR, Protocol, Refusal
 from ds4_lsp.server.results import refusal
 from ds4_lsp.server.seam import Agent, AgentFactory, ServerOptions, Start
 from ds4_lsp.server.worker import Loop, Worker
@@ -85,6 +85,8 @@ class Host:
         )
         self._log = ClientLog(lambda kind, text: loop.post(self._log_message, kind, text))
         self._agent: asyncio.Task[Agent] | None = None
+        self._told: str | None = None
+        """The last reason why the agent did not start, which the user knows."""
         protocol.on_cancel = self._commands.cancel_request
         for method, handler in self._handlers().items():
             protocol.add(method, handler)
@@ -130,6 +132,9 @@ class Host:
         """What runs is cancelled and answered; nothing new begins."""
         self._protocol.refuse_requests()
         self._commands.cancel_all()
+        agent = self._running_agent()
+        if agent is not None:
+            self._worker.post(agent.stop)
 
     def exit(self, _params: None) -> None:
         self._lifetime.end("the client said exit")
@@ -153,13 +158,20 @@ class Host:
     # --- the agent ----------------------------------------------------------------------------------------------------
 
     def _start_agent(self) -> asyncio.Task[Agent]:
-        if self._agent is None:
+        """The start that runs or has succeeded; after a failure the next one: its reason may be gone by now."""
+        if self._agent is None or self._failure(self._agent) is not None:
             self._agent = asyncio.get_running_loop().create_task(self._started_agent())
             self._agent.add_done_callback(self._agent_started)
         return self._agent
 
     async def _get_agent(self) -> Agent:
-        return await asyncio.shield(self._start_agent())
+        """Raises ``Ds4Error`` or ``Refusal`` when it does not start."""
+        try:
+            return await asyncio.shield(self._start_agent())
+        except Ds4Error:
+            raise
+        except Exception as error:
+            raise Refusal(_not_started(error), INTERNAL_ERROR) from error
 
     async def _started_agent(self) -> Agent:
         configuration = self._configuration
@@ -168,24 +180,45 @@ class Host:
         agent = await self._worker.call(self._make(start))
         if configuration.settings != start.settings:
             self._update_settings(agent)
+        if self._protocol.shutdown_requested:
+            self._worker.post(agent.stop)
         return agent
 
     async def _make(self, start: Start) -> Agent:
         """On the worker."""
+        before = self._listener.health
         agent = self._make_agent(self._editor, self._listener, start)
         self._listener.health = lambda: agent.health
-        await agent.start()
+        try:
+            await agent.start()
+        except BaseException:
+            self._listener.health = before
+            # It may hold a session's lock already, which the next one needs.
+            await _ended(agent)
+            raise
         return agent
 
     def _agent_started(self, task: asyncio.Task[Agent]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            log.error("the agent did not start", exc_info=error)
-            self._listener.show("error", f"ds4-lsp could not start its agent: {error}")
+        error = self._failure(task)
+        if error is None:
+            self._told = None
+            return
+        log.error("the agent did not start", exc_info=error)
+        text = _not_started(error)
+        if text != self._told:
+            self._told = text
+            self._listener.show("error", text)
+
+    @staticmethod
+    def _failure(task: asyncio.Task[Agent]) -> BaseException | None:
+        """Why the start that is over did not succeed."""
+        if not task.done():
+            return None
+        return asyncio.CancelledError() if task.cancelled() else task.exception()
 
     def _running_agent(self) -> Agent | None:
         task = self._agent
-        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+        if task is None or not task.done() or self._failure(task) is not None:
             return None
         return task.result()
 
@@ -198,6 +231,8 @@ class Host:
         agent = self._running_agent()
         if agent is not None:
             self._update_settings(agent)
+        elif self._agent is not None and not self._protocol.shutdown_requested:
+            self._start_agent()
 
     def _update_settings(self, agent: Agent) -> None:
         configuration = self._configuration
@@ -249,6 +284,17 @@ class Host:
 
     def _get_client(self) -> Client:
         return self._client
+
+
+def _not_started(error: BaseException) -> str:
+    return f"ds4-lsp could not start its agent: {error}"
+
+
+async def _ended(agent: Agent) -> None:
+    try:
+        await agent.shutdown()
+    except Exception:
+        log.exception("what had started of the agent did not end in order")
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> Change:

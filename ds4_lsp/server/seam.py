@@ -50,6 +50,10 @@ class Agent(Protocol):
         """The text of a ``ds4:`` URI. Raises ``NotFound``."""
         ...
 
+    def stop(self) -> None:
+        """Cancel what runs, whoever asked for it, and begin nothing any more. Commands are still answered."""
+        ...
+
     async def shutdown(self) -> None:
         """Abort everything, kill jobs, flush the log, release locks; within a second."""
         ...

@@ -23,14 +23,19 @@ class Problem:
     key: str
     value: Any
     used: Any
-    """What is in force instead; None and ``unknown`` for a key that does not exist."""
+    """What is in force instead; None where the value has no effect."""
     reason: str
     unknown: bool = False
+    """There is no such key."""
+    ignored: bool = False
+    """What is in force without this value stays so."""
 
     def __str__(self) -> str:
         value = _show(self.value)
         if self.unknown:
             return f"ds4-lsp: the setting {SECTION}.{self.key} = {value} is not known and has no effect."
+        if self.ignored:
+            return f"ds4-lsp: the setting {SECTION}.{self.key} = {value} is {self.reason} and has no effect."
         return (
             f"ds4-lsp: the setting {SECTION}.{self.key} = {value} is not valid ({self.reason}); "
             f"the default {_show(self.used)} is used."
@@ -96,12 +101,22 @@ def _show(value: Any) -> str:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` laid on ``base``, section by section."""
+    """``over`` laid on ``base``, section by section. A section that is null gives nothing, so it takes nothing away."""
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
-        merged[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+        if not isinstance(below, Mapping):
+            merged[key] = value
+        elif value is not None:
+            merged[key] = merge(below, value) if isinstance(value, Mapping) else value
     return merged
+
+
+def null_sections(raw: Mapping[str, Any]) -> list[Problem]:
+    """What has to be said of the sections that are null: it may be meant to be an empty one, or a slip."""
+    fields = Settings.model_fields.items()
+    names = [info.alias or name for name, info in fields if isinstance(info.default, Section)]
+    return [Problem(name, None, None, "not an object", ignored=True) for name in names if raw.get(name, raw) is None]
 
 
 def section_of(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -129,7 +144,11 @@ class Sources:
 
     def settings(self) -> tuple[Settings, list[Problem]]:
         """The settings in force, and the problems not told before."""
-        settings, problems = parse(merge(section_of(self.options), self.configuration))
+        options = section_of(self.options)
+        settings, problems = parse(merge(options, self.configuration))
+        problems += {
+            problem.key: problem for given in (options, self.configuration) for problem in null_sections(given)
+        }.values()
         if self.model_path:
             model = settings.model.model_copy(update={"path": self.model_path})
             settings = settings.model_copy(update={"model": model})

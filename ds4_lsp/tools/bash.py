@@ -6,6 +6,7 @@ Interrupting the turn stops the command that ``bash`` is waiting for, as ^C woul
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ COMMAND_SHOWN = 200
 
 class BashArguments(ToolArguments):
     command: str = Field(description="Shell command. It runs without a terminal and without input.")
-    timeout_sec: int = Field(120, ge=1, le=86400, description="Seconds after which it is killed.")
+    timeout_sec: int = Field(120, ge=1, le=86400, description="Seconds after which it and all it started are killed.")
     refresh_sec: int = Field(60, ge=0, le=3600, description="Seconds to wait for it before you get its output so far.")
 
 
@@ -64,7 +65,7 @@ class Bash(Tool[BashArguments]):
         await self._gate.check("bash", detail=command, key=command, call=call)
         if call.cancel.is_set:
             raise Cancelled("Not run: the user interrupted the turn.")
-        job = await self._jobs.start(command, cwd, arguments.timeout_sec, call_id=call.call_id)
+        job = await self._jobs.start(command, cwd, arguments.timeout_sec, call_id=call.call_id, cancel=call.cancel)
         await _watch(self._jobs, job, arguments.refresh_sec, call)
         note = ""
         if call.cancel.is_set and job.running:
@@ -166,8 +167,8 @@ def _background(job: Job) -> str:
     if job.leftovers == 0:
         return ""
     return (
-        f"Processes that it left in the background: {job.leftovers}. They go on until bash_stop job={job.number} or "
-        "the end of the session."
+        f"Processes that it left in the background: {job.leftovers}. They are killed by bash_stop job={job.number}, "
+        f"or when timeout_sec is over, in {max(0.0, job.expires - time.monotonic()):.0f} s."
     )
 
 

@@ -5,8 +5,11 @@ when the server is gone, however that happened. Everything here runs on one even
 
 A job is ``running`` until its command has ended: then ``exited``, or ``killed`` or ``timeout`` when it was ended from
 here, or ``lost`` when nobody could see how it ended. In a fork, what its original had running is ``elsewhere``.
-Processes that a command leaves in the background go on: they are counted in ``leftovers``, ended by :meth:`Jobs.stop`,
-and die with the server like every other.
+Processes that a command leaves in the background go on: they are counted in ``leftovers``, ended by :meth:`Jobs.stop`
+and by the job's timeout, and die with the server like every other.
+
+A supervisor can be stopped (SIGSTOP) or killed by the command that it runs. Where it does not act in time, its
+processes and it are killed from here.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from typing import Any
 
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import JobInfo
-from ds4_lsp.protocol.errors import Busy, InvalidRequest, NotFound, StorageFailed
+from ds4_lsp.protocol.errors import Busy, Cancelled, Ds4Error, InvalidRequest, NotFound, StorageFailed
 from ds4_lsp.tools import output, output_file, scrub, supervisor_link
 from ds4_lsp.tools.jobs_state import Job, State
 from ds4_lsp.tools.supervisor import limits
@@ -32,9 +35,12 @@ log = logging.getLogger("ds4_lsp.jobs")
 OUTPUT_CAP = 64 * 1024 * 1024
 """Bytes of output kept per job."""
 MAX_RUNNING = 32
+START_SECONDS = 30.0
+"""What a supervisor gets to start its command: far more than it needs on a busy machine."""
 TERM_SECONDS = 1.0
 """What a job gets between SIGTERM and SIGKILL."""
 KILL_SECONDS = 3.0
+"""What a supervisor gets to kill its job: more than it gives itself (``supervisor.KILL_DEADLINE``)."""
 CLOSE_SECONDS = 0.5
 
 
@@ -71,11 +77,14 @@ class Jobs:
                 elapsed=info.elapsed,
             )
 
-    async def start(self, command: str, cwd: Path, timeout: float, *, call_id: str = "") -> Job:
-        """Run ``command`` in a shell, for at most ``timeout`` seconds.
+    async def start(
+        self, command: str, cwd: Path, timeout: float, *, call_id: str = "", cancel: Cancel | None = None
+    ) -> Job:
+        """Run ``command`` in a shell, it and what it leaves in the background for at most ``timeout`` seconds.
 
-        Errors: ``InvalidRequest`` (cannot be run at all), ``Busy`` (too many at once), ``StorageFailed`` (no place for
-        the output, or the start could not be logged: the command is killed then).
+        Errors: ``InvalidRequest`` (cannot be run at all), ``Busy`` (too many at once, or the machine does not get it
+        started), ``StorageFailed`` (no place for the output, or the start could not be logged), ``Cancelled``. The
+        command is killed then.
         """
         if self._closed:
             raise InvalidRequest("The session is closing: no command is started any more.")
@@ -99,11 +108,33 @@ class Jobs:
         finally:
             os.close(descriptor)
         self._jobs[job.number] = job
-        await begun
-        if job.running:
-            timer = asyncio.get_running_loop().call_later(timeout, self._expire, job)
-            job.watchers.append(lambda: None if job.running else timer.cancel())
+        await self._begin(job, begun, cancel or Cancel())
+        if job.link is not None:
+            job.expires = time.monotonic() + timeout
+            job.timer = asyncio.get_running_loop().call_later(timeout, self._expire, job)
         return job
+
+    async def _begin(self, job: Job, begun: asyncio.Future[None], cancel: Cancel) -> None:
+        late = Busy(f"The command did not start within {START_SECONDS:.0f} s: try again when the machine is less busy.")
+        timer = asyncio.get_running_loop().call_later(START_SECONDS, _fail, begun, late)
+        forget = cancel.on_set(
+            lambda: _fail(begun, Cancelled("The command was stopped as it started: the user interrupted the turn."))
+        )
+        try:
+            await begun
+        except Ds4Error:
+            job.verdict = "killed"
+            if job.link:
+                await job.link.destroy()
+            raise
+        except asyncio.CancelledError:
+            job.verdict = "killed"
+            if job.link:
+                job.link.hang_up()
+            raise
+        finally:
+            timer.cancel()
+            forget()
 
     def get(self, number: int) -> Job:
         """Errors: ``NotFound``, naming the jobs there are."""
@@ -161,7 +192,7 @@ class Jobs:
         return job.info
 
     async def close(self) -> None:
-        """Kill everything at once; returns within half a second."""
+        """Kill everything at once; returns within half a second, and a second later where a supervisor does not act."""
         self._closed = True
         links = [(job, job.link) for job in self._jobs.values() if job.link]
         for job, link in links:
@@ -174,6 +205,7 @@ class Jobs:
             _, late = await asyncio.wait(waits, timeout=CLOSE_SECONDS)
             for wait in late:
                 wait.cancel()
+            await asyncio.gather(*(link.destroy() for _, link in links if not link.ended.is_set()))
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _new_job(self, command: str, call_id: str) -> tuple[Job, int]:
@@ -198,8 +230,10 @@ class Jobs:
                 try:
                     self._on_event("job/started", self._event(job) | {"pid": job.pid, "command": job.command})
                 except Exception as error:
-                    self._refuse(job, begun, error)
+                    # What is not in the log must not go on running.
+                    _fail(begun, error)
                 else:
+                    job.recorded = True
                     _settle(begun)
             case ["size", sizes]:
                 job.total, job.dropped = map(int, sizes.split())
@@ -210,30 +244,26 @@ class Jobs:
                 status, job.leftovers = map(int, rest.split())
                 self._finish(job, job.verdict or "exited", status)
 
-    def _refuse(self, job: Job, begun: asyncio.Future[None], error: Exception) -> None:
-        # What is not in the log must not go on running.
-        job.verdict = "killed"
-        if job.link:
-            job.link.send("kill")
-        if not begun.done():
-            begun.set_exception(error)
-
     def _end(self, job: Job, begun: asyncio.Future[None]) -> None:
         job.link = None
+        if job.timer:
+            job.timer.cancel()
+        if job.running or job.leftovers:
+            # The supervisor may have been killed itself, and its orphans are ours to find.
+            supervisor_link.sweep(job.marker)
         job.leftovers = 0
         if job.running:
-            # The supervisor did not say how the command ended: it was killed itself, and its orphans are ours to find.
-            supervisor_link.sweep(job.marker)
             self._finish(job, job.verdict or "lost", None)
         _settle(begun)
 
     def _finish(self, job: Job, state: State, status: int | None) -> None:
         job.state, job.exit_status = state, status
         job.elapsed = time.monotonic() - job.started
-        try:
-            self._on_event("job/ended", self._event(job) | {"state": state, "exitStatus": status})
-        except Exception:
-            log.exception("the end of job %d could not be recorded", job.number)
+        if job.recorded:
+            try:
+                self._on_event("job/ended", self._event(job) | {"state": state, "exitStatus": status})
+            except Exception:
+                log.exception("the end of job %d could not be recorded", job.number)
         self._changed(job)
 
     def _event(self, job: Job) -> dict[str, Any]:
@@ -244,8 +274,7 @@ class Jobs:
             watcher()
 
     def _expire(self, job: Job) -> None:
-        if job.running:
-            self._spawn(self._stop(job, "timeout"))
+        self._spawn(self._stop(job, "timeout"))
 
     async def _stop(self, job: Job, verdict: State) -> None:
         link = job.link
@@ -260,6 +289,10 @@ class Jobs:
                     return
             except TimeoutError:
                 continue
+        await link.destroy()
+        if link.ended.is_set():
+            log.warning("the supervisor of job %d did not act, and was killed with its job", job.number)
+            return
         log.warning("processes of job %d did not end after SIGKILL", job.number)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -270,6 +303,11 @@ class Jobs:
 
 def _file_name(number: int) -> str:
     return f"job-{number}.txt"
+
+
+def _fail(future: asyncio.Future[None], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _settle(future: asyncio.Future[None]) -> None:

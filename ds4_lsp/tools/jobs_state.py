@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ class Job:
     call_id: str = ""
     pid: int | None = None
     state: State = "running"
+    recorded: bool = False
+    """Whether the log has its start."""
     exit_status: int | None = None
     started: float = field(default_factory=time.monotonic)
     elapsed: float | None = None
@@ -36,6 +39,10 @@ class Job:
     seen: int = 0
     """Bytes of output that looks have covered."""
     link: Link | None = None
+    """While any process of the job is left."""
+    timer: asyncio.TimerHandle | None = None
+    expires: float = 0.0
+    """When the timer kills what is left of the job, by ``time.monotonic``."""
     marker: str = field(default_factory=lambda: secrets.token_hex(8))
     verdict: State | None = None
     """What the job's state becomes when the command ends, where that was decided here."""

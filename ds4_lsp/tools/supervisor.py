@@ -9,6 +9,9 @@ A stand-alone script of the standard library, run as ``python -I -S supervisor.p
   background); ``lost TEXT`` when output could not be stored. End of file: no process of the job is left.
 - stderr: the output file, opened for writing.
 
+The command waits until ``started`` is written: whatever it does to its supervisor, its job is known by then. A
+supervisor that it stops (SIGSTOP) goes on when the server wakes it, and (Linux) when the server dies.
+
 The command leads a session of its own, so that it has no terminal and one signal reaches its group. Processes that
 left the group are found too: as a subreaper (``prctl(2)``, Linux) the supervisor inherits every orphan of its tree,
 and the tree is read from /proc. Elsewhere only those with an unbroken chain of parents are found.
@@ -113,6 +116,8 @@ class Supervisor:
         libc = ctypes.CDLL(None)
         if sys.platform == "linux":
             libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            # The one signal that a stopped process hears of the server's death and still ends its job after.
+            libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
         self.wake, wake = os.pipe()
         for fd in (self.wake, wake, 0, 1):
             os.set_blocking(fd, False)
@@ -120,18 +125,22 @@ class Supervisor:
         for number in (signal.SIGCHLD, *END_SIGNALS):
             signal.signal(number, lambda _number, _frame: None)
         self.output, write_end = os.pipe()
-        self.child = self._spawn(libc, write_end)
+        begin, gate = os.pipe()
+        self.child = self._spawn(libc, write_end, begin, gate)
         os.close(write_end)
+        os.close(begin)
         os.set_blocking(self.output, False)
         self.poller = select.poll()
         for fd in (0, self.wake, self.output):
             self.poller.register(fd, select.POLLIN)
         self._tell(f"started {self.child}")
+        os.close(gate)
         while not self.over:
             self._turn()
         self._flush_status()
 
-    def _spawn(self, libc: ctypes.CDLL, output: int) -> int:
+    def _spawn(self, libc: ctypes.CDLL, output: int, begin: int, gate: int) -> int:
+        """Fork the command, which begins when ``gate`` is closed."""
         supervisor = os.getpid()
         pid = os.fork()
         if pid:
@@ -150,6 +159,8 @@ class Supervisor:
                 if signal.getsignal(number) is not signal.SIG_DFL:
                     signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            os.close(gate)
+            os.read(begin, 1)
             os.execv(self.argv[0], self.argv)
         except BaseException as error:
             os.write(2, f"cannot run {self.argv[0]}: {error}\n".encode(errors="replace"))

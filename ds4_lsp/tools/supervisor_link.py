@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ds4_lsp.tools import supervisor
@@ -16,6 +18,8 @@ MARKER = "DS4_LSP_JOB"
 """Environment variable that names the job in all its processes, to find them when their supervisor was killed."""
 SWEEPS = 50
 """Looks for marked processes before those that do not end (in an uninterruptible wait) are given up."""
+DESTROY_SECONDS = 0.5
+"""Time for processes to end after SIGKILL, before those that do not (in an uninterruptible wait) are given up."""
 
 
 class Link:
@@ -40,10 +44,29 @@ class Link:
             os.write(self._control.fileno(), word.encode() + b"\n")
         except (BrokenPipeError, ValueError):
             return
+        self._wake()
 
     def hang_up(self) -> None:
         """Close the control pipe: every process of the job is killed at once."""
         self._control.close()
+        self._wake()
+
+    async def destroy(self) -> None:
+        """Do from here what a supervisor that does not act should have done, and end it too.
+
+        ``ended`` is set then, but for processes that not even SIGKILL ends.
+        """
+        await asyncio.to_thread(_destroy, self._process)
+        if self._process.returncode is None or self.ended.is_set():
+            return
+        self._read()
+        # The command may have opened the pipe's other end too, so that it does not close.
+        if not self.ended.is_set():
+            self._close()
+
+    def _wake(self) -> None:
+        # A command can stop its supervisor, which hears nothing then.
+        self._process.send_signal(signal.SIGCONT)
 
     def _read(self) -> None:
         try:
@@ -95,6 +118,22 @@ def start(
         bufsize=0,
     )
     return Link(process, on_line, on_end)
+
+
+def _destroy(process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + DESTROY_SECONDS
+    pause = 0.001
+    # While the supervisor lives, everything of the job is below it: it goes last. Stopped, it does not reap the dead.
+    while process.poll() is None and supervisor.living(supervisor.descendants(process.pid)):
+        for pid in supervisor.freeze(process.pid):
+            supervisor.send(pid, signal.SIGKILL)
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+    process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(DESTROY_SECONDS)
 
 
 def sweep(marker: str) -> None:

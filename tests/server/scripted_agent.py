@@ -23,6 +23,9 @@ class Scripted:
     """Prompts: ``say TEXT``, ``wait``, ``flood N``, ``ask``, ``edit JSON``, ``roots``, ``print``, ``hog``, ``crash``,
     ``refuse CODE``, ``late``, ``load``, ``progress``, ``settings``."""
 
+    starts = 0
+    """Of all agents in this process."""
+
     def __init__(self, editor: Editor, listener: Listener, start: Start) -> None:
         self.editor = editor
         self.listener = listener
@@ -31,12 +34,21 @@ class Scripted:
         self.turn = 0
         self.state: c.State = "loading"
         self.turns = asyncio.Lock()
+        self.stopping = Cancel()
+        """Set when nothing may go on."""
 
     @property
     def health(self) -> tuple[Literal["ok", "warning", "error"], bool, str | None]:
         return "ok", self.state == "idle", None
 
     async def start(self) -> None:
+        """Fails where the system prompt says so: ``fail to start`` always, ``fail to start twice`` so often."""
+        told = self.settings.system_prompt
+        Scripted.starts += 1
+        if told == "fail to start" or (told == "fail to start twice" and Scripted.starts <= 2):
+            raise RuntimeError("it was told to fail")
+        if Scripted.starts > 1:
+            self.listener.message("info", "agent started")
         self.enter("idle")
 
     def enter(self, state: c.State) -> None:
@@ -55,6 +67,10 @@ class Scripted:
         if "missing" in uri:
             raise errors.NotFound("no such session")
         return f"transcript of {uri}"
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.listener.message("info", "the agent was told to stop")
 
     async def shutdown(self) -> None:
         if self.state == "error":
@@ -87,12 +103,14 @@ class Scripted:
 
     async def prompt(self, arguments: c.PromptArguments, cancel: Cancel) -> c.PromptResult:
         if not arguments.wait:
-            asyncio.get_running_loop().create_task(self.run(arguments.text, Cancel()))
+            asyncio.get_running_loop().create_task(self.run(arguments.text, self.stopping))
             return c.PromptResult(session_id="s1", turn=self.turn + 1, queued=False)
         return await self.run(arguments.text, cancel)
 
     async def run(self, prompt: str, cancel: Cancel) -> c.PromptResult:
         async with self.turns:
+            if self.stopping.is_set:
+                return c.PromptResult(session_id="s1", turn=self.turn, stop_reason="cancelled")
             return await self.play(prompt, cancel)
 
     async def play(self, prompt: str, cancel: Cancel) -> c.PromptResult:

@@ -79,3 +79,51 @@ test('an unknown option and one of a wrong type are errors that name it', functi
   eq(config.set({ keys = { stop = false } }).keys.send, '<CR>')
   config.set({})
 end)
+
+test(
+  'a slash prompt is one of the commands that the server knows, and nothing else that begins with a slash',
+  function()
+    local slash = require('ds4.slash')
+    for prompt, wanted in pairs({
+      ['/new'] = { name = 'new', rest = '' },
+      [' /new  a title '] = { name = 'new', rest = 'a title' },
+      ['/switch 12ab'] = { name = 'switch', rest = '12ab' },
+      ['/history 3'] = { name = 'history', rest = '3' },
+      ['/help'] = { name = 'help', rest = '' },
+    }) do
+      eq(slash.parse(prompt), wanted)
+    end
+    for _, prompt in ipairs({
+      'new',
+      '/',
+      '/newer',
+      '/new\ntitle',
+      '/etc/hosts is what?',
+      '/list all',
+      '/history all',
+      '/history 1234567',
+    }) do
+      eq(slash.parse(prompt), nil)
+    end
+  end
+)
+
+test('a session that is wiped or unloaded while it is written breaks nothing', function()
+  for _, command in ipairs({ 'bwipeout!', 'bdelete!', 'bunload!' }) do
+    local buf = vim.api.nvim_create_buf(false, true)
+    vim.bo[buf].bufhidden = 'hide'
+    local writer = require('ds4.writer').new(buf)
+    writer:below({ '', '> queued: more' })
+    writer:write('one\ntwo\nthree\nfour')
+    writer:flush()
+    eq(vim.api.nvim_buf_get_lines(buf, 0, -1, true), { 'one', 'two', 'three', 'four', '', '> queued: more' })
+    vim.cmd(('%s %d'):format(command, buf))
+    writer:rewrite(2, 'TWO')
+    writer:write(' and five\nsix')
+    writer:flush()
+    writer:below({})
+    writer:flush()
+    writer:clear()
+    pcall(vim.api.nvim_buf_delete, buf, { force = true })
+  end
+end)

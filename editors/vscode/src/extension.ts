@@ -59,6 +59,8 @@ export function activate(extension: vscode.ExtensionContext): Api {
   const view = new SessionView(extension.extensionUri, { server: made, session, edits, approvals });
   const kit: Kit = { output, server: made, session, edits, approvals, view, extension };
   const commands = { ...promptCommands(kit), ...sessionCommands(kit), ...serverCommands(kit) };
+  // An event may come twice for one change, and a restart ends what runs.
+  let before = launched();
   extension.subscriptions.push(
     output,
     made,
@@ -69,9 +71,12 @@ export function activate(extension: vscode.ExtensionContext): Api {
     createStatusBar(session),
     vscode.workspace.registerTextDocumentContentProvider(SCHEME, edits),
     vscode.window.registerWebviewViewProvider(VIEW, view),
-    vscode.workspace.onDidChangeConfiguration((event) => {
-      const ours = event.affectsConfiguration('ds4.server.path') || event.affectsConfiguration('ds4.server.arguments');
-      if (ours && made.state !== 'stopped') void made.restart();
+    vscode.workspace.onDidChangeConfiguration(() => {
+      const now = launched();
+      if (now === before) return;
+      before = now;
+      // What failed may be right now.
+      if (made.state !== 'stopped' || made.problem !== undefined) void made.restart();
     }),
     ...Object.entries(commands).map(([name, handler]) =>
       vscode.commands.registerCommand(`ds4-lsp.${name}`, told(kit, handler)),
@@ -82,6 +87,12 @@ export function activate(extension: vscode.ExtensionContext): Api {
 
 export async function deactivate(): Promise<void> {
   await server?.end();
+}
+
+/** What the settings say of the program to start. */
+function launched(): string {
+  const setting = vscode.workspace.getConfiguration('ds4.server');
+  return JSON.stringify([setting.get('path'), setting.get('arguments')]);
 }
 
 /** Code actions run `ds4.prompt` by itself: the view has to be there to show what comes of it. */

@@ -1,4 +1,4 @@
-// node test-workbench/run.mjs [--screenshots DIR] [--only host|several|ui|panels|crashes|measure]
+// node test-workbench/run.mjs [--screenshots DIR] [--only host|starts|several|ui|panels|crashes|measure]
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -60,6 +60,8 @@ async function inside(name, module, prepare) {
 
 const host = () => inside('host', 'host/index.cjs');
 
+const starts = () => inside('starts', 'host/starts.cjs', (bench) => bench.settings({ 'ds4.model.path': FAST }));
+
 const measure = () => inside('measure', 'host/measure.cjs');
 
 const several = () =>
@@ -90,7 +92,7 @@ const panels = () => driven('panels', runPanels);
 const crashes = () => driven('crashes', runCrashes);
 
 // What `--only` names; measuring proves nothing.
-const suites = { host, several, ui, panels, crashes };
+const suites = { host, starts, several, ui, panels, crashes };
 const chosen = values.only
   ? Object.entries({ ...suites, measure }).filter(([name]) => name === values.only)
   : Object.entries(suites);

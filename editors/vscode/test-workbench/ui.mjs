@@ -26,6 +26,11 @@ export async function runUi(bench, test, pictures) {
     await view.getByRole('button', { name: 'Install or choose it…' }).waitFor();
     await page.locator('.statusbar-item', { hasText: 'no server' }).waitFor();
     await driver.picture('missing');
+    await driver.send('Is anybody there?');
+    await driver.item('error', 'Not sent: The setting ds4.server.path');
+    const box = view.locator('#prompt');
+    await until(async () => (await box.inputValue()) === 'Is anybody there?', LONG, 'the prompt to come back');
+    await box.fill('');
     await toast.getByRole('button', { name: 'Install…' }).click();
     await page.locator('.quick-input-list .monaco-list-row', { hasText: 'Choose the executable' }).waitFor();
     await page.keyboard.press('Escape');

@@ -57,3 +57,24 @@ test('a history that begins in the middle says so', () => {
   expect(state.trimmed).toBe(true);
   expect(state.items.map((item) => item.kind)).toEqual(['user']);
 });
+
+test('a reply that was cut is an ending only where its turn ended with it', () => {
+  const cut = [
+    entry(3, 'user', 'write much'),
+    entry(4, 'assistant', 'Much', { stop: 'length' }),
+    entry(5, 'compaction', 'the summary'),
+  ];
+  const kinds = (history: HistoryEntry[], running = false): string[] =>
+    reduce(
+      { ...EMPTY, sessionId: 's', running },
+      { kind: 'local.session', sessionId: 's', title: '', history, edits: [] },
+    ).items.map((item) => item.kind);
+  expect(kinds(cut)).toEqual(['user', 'text', 'stopped', 'compaction']);
+  expect(kinds(cut, true)).toEqual(['user', 'text', 'compaction']);
+  const whole = [...cut, entry(6, 'assistant', 'more.', { stop: 'end' })];
+  expect(kinds(whole)).toEqual(['user', 'text', 'compaction', 'text']);
+  expect(kinds([...whole, entry(7, 'user', 'and?', { turn: 2 })])).not.toContain('stopped');
+  const later = [...cut, entry(7, 'user', 'and?', { turn: 2 }), entry(8, 'assistant', 'No.', { turn: 2, stop: 'end' })];
+  expect(kinds(later)).toContain('stopped');
+  expect(kinds(later, true)).toContain('stopped');
+});

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { StatusResult } from '../src/generated/protocol';
 import { MAX_ITEMS, reduce } from '../src/session/reducer';
-import { MAX_RESULT } from '../src/session/shown';
+import { endText, MAX_RESULT, putBack } from '../src/session/shown';
 import { EMPTY, isBusy, type SessionState } from '../src/session/state';
 import type { EventKind } from '../src/generated/protocol';
 import type { ServerEvent, ViewEvent } from '../src/session/wire';
@@ -140,4 +140,47 @@ test('long results and long sessions are cut', () => {
   const state = after(...many);
   expect(state.items).toHaveLength(MAX_ITEMS);
   expect(state.trimmed).toBe(true);
+});
+
+test.each([
+  ['loading', ['wait for it'], 0, true],
+  ['loading', [], 0, false],
+  [undefined, [], 1, true],
+  ['idle', ['held'], 0, false],
+] as const)(
+  'whether Stop is offered in the state %s with the queue %j and %d waiting: %s',
+  (state, queue, count, busy) => {
+    const meter = { ...EMPTY.meter, state };
+    expect(isBusy(reduce({ ...EMPTY, queue, meter }, { kind: 'local.waiting', count }))).toBe(busy);
+  },
+);
+
+test('a prompt that waits is shown as queued, until its turn starts', () => {
+  const state = after(event('compaction.start', { trigger: 'manual' }, 0), event('queued', { text: 'and then' }));
+  expect(state.queue).toEqual(['and then']);
+  expect(reduce(state, event('turn.start', { text: 'and then' })).queue).toEqual([]);
+});
+
+test('a turn that ran out of room says so, and names the setting only where no notice says why', () => {
+  const ends = event('turn.end', { stopReason: 'length' });
+  const told = (item: SessionState['items'][number] | undefined): string =>
+    item?.kind === 'stopped' ? endText(item) : '';
+  const limit = after(...TURN.slice(0, 5), ends);
+  expect(told(limit.items.at(-1))).toBe('Ended: no room for more tokens (ds4.sampling.maxTokens).');
+  const full = after(...TURN.slice(0, 5), event('notice', { text: '[Stopped: the context is full.]' }), ends);
+  expect(full.items.at(-2)).toMatchObject({ kind: 'notice' });
+  expect(told(full.items.at(-1))).toBe('Ended: no room for more tokens.');
+});
+
+test('why there is no server is kept until there is one', () => {
+  const failed = after({ kind: 'local.server', server: 'stopped', problem: 'it did not answer' });
+  expect(failed.meter).toMatchObject({ server: 'stopped', error: 'it did not answer' });
+  expect(reduce(failed, { kind: 'local.server', server: 'starting' }).meter).not.toHaveProperty('error');
+});
+
+test('a prompt that was not sent is told, and what was typed meanwhile stays', () => {
+  const state = after({ kind: 'local.unsent', text: 'fix it', reason: 'Not sent: no server', error: true });
+  expect(state.items).toMatchObject([{ kind: 'error', text: 'Not sent: no server' }]);
+  expect(putBack('fix it', '')).toBe('fix it');
+  expect(putBack('fix it', 'and this')).toBe('fix it\nand this');
 });

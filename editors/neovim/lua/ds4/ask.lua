@@ -2,6 +2,8 @@
 
 local M = {}
 
+local open = {} ---@type table<table, fun()> how to withdraw each question that is not answered
+
 ---@class ds4.Question
 ---@field title string
 ---@field detail string shown in full
@@ -48,10 +50,38 @@ end
 
 ---Asks with `vim.ui.select`. To be called in a coroutine.
 ---@param question ds4.Question
----@return string? choice nil when nothing was chosen
+---@return string? choice nil when nothing was chosen, or the question was withdrawn
 function M.choose(question)
   local thread = assert(coroutine.running(), 'a question has to be asked in a coroutine')
   local close = show(question)
+  local asking, withdrawn = true, false
+
+  ---The first end counts: a picker that knows nothing of the others may still answer.
+  ---@param choice? string
+  local function finish(choice)
+    if not open[question] then
+      return
+    end
+    open[question] = nil
+    close()
+    local ok, problem = coroutine.resume(thread, not withdrawn and choice or nil)
+    if not ok then
+      vim.notify('ds4: ' .. tostring(problem), vim.log.levels.ERROR)
+    end
+  end
+
+  open[question] = function()
+    withdrawn = true
+    close()
+    vim.notify(('ds4: withdrawn: %s'):format(question.title), vim.log.levels.INFO)
+    if asking then
+      -- The picker holds the editor until it gets a key.
+      vim.api.nvim_input('<Esc>')
+    else
+      finish()
+    end
+  end
+
   vim.cmd.redraw()
   vim.ui.select(question.choices, {
     prompt = question.title .. '\n' .. question.detail .. '\n',
@@ -59,14 +89,22 @@ function M.choose(question)
   }, function(choice)
     -- The default `vim.ui.select` answers before it returns: the yield has to come first.
     vim.schedule(function()
-      close()
-      local ok, problem = coroutine.resume(thread, choice)
-      if not ok then
-        vim.notify('ds4: ' .. tostring(problem), vim.log.levels.ERROR)
-      end
+      finish(choice)
     end)
   end)
+  asking = false
+  if withdrawn then
+    vim.schedule(finish)
+  end
   return coroutine.yield()
+end
+
+---Takes every open question back: whoever asked waits no longer. Neovim tells no handler the number of its request, so
+---that one cancelled request takes back a question that was asked beside it, too; that is a no.
+function M.withdraw()
+  for _, withdraw in ipairs(vim.tbl_values(open)) do
+    withdraw()
+  end
 end
 
 ---Handler of `window/showMessageRequest`.

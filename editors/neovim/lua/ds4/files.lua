@@ -12,6 +12,10 @@ local M = {}
 
 local seen = {} ---@type table<integer, string>
 
+---Files that were to be closed while the command-line window was open, by buffer.
+---@type table<integer, { file: ds4.File, stamp: string }>
+local lingering = {}
+
 ---What changes when somebody else writes the file.
 ---@param path string
 ---@return string
@@ -41,7 +45,16 @@ function M.open(uri, keep)
   local buf = vim.fn.bufadd(path)
   local was_loaded = vim.api.nvim_buf_is_loaded(buf)
   local file = { buf = buf, path = path, was_loaded = was_loaded or keep, existed = existed }
-  if was_loaded then
+  local left = lingering[buf]
+  if was_loaded and left then
+    if left.stamp ~= stamp(path) then
+      return nil, 'the file changed on disk while the command-line window was open'
+    end
+    lingering[buf] = nil
+    file.was_loaded, file.existed = keep, left.file.existed
+    vim.bo[buf].buflisted = vim.bo[buf].buflisted or keep
+    return file
+  elseif was_loaded then
     return file
   end
   if keep then
@@ -59,11 +72,35 @@ function M.open(uri, keep)
   return file
 end
 
----Closes a file that the user does not have open, with its changes.
+---Closes what was left open, as soon as the command-line window is closed.
+local function close_later()
+  vim.api.nvim_create_autocmd('CmdwinLeave', {
+    group = vim.api.nvim_create_augroup('ds4.files', { clear = true }),
+    once = true,
+    callback = vim.schedule_wrap(function()
+      local files = vim.tbl_values(lingering)
+      lingering = {}
+      for _, left in ipairs(files) do
+        M.close(left.file)
+      end
+    end),
+  })
+end
+
+---Closes a file that the user does not have open, with its changes. One that they look at by now is theirs.
 ---@param file ds4.File
 function M.close(file)
   if file.was_loaded or not vim.api.nvim_buf_is_valid(file.buf) then
     return
+  end
+  if #vim.fn.win_findbuf(file.buf) > 0 then
+    vim.bo[file.buf].buflisted = true
+    return
+  end
+  if vim.fn.getcmdwintype() ~= '' then
+    -- Neovim gives up no buffer now.
+    lingering[file.buf] = { file = file, stamp = stamp(file.path) }
+    return close_later()
   end
   vim.cmd(('noautocmd silent %s! %d'):format(file.existed and 'bunload' or 'bwipeout', file.buf))
 end

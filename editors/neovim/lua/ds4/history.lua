@@ -25,9 +25,9 @@ local function events_of(entry, session)
   elseif entry.role == 'tool' then
     add('tool.result', { callId = entry.callId, name = entry.name, ok = entry.ok, text = entry.text })
   elseif entry.role == 'compaction' then
-    add('compaction.start', { seq = entry.seq })
+    add('compaction.start', {})
     add('compaction.delta', { delta = entry.text })
-    add('compaction.end', { compacted = true })
+    add('compaction.end', { seq = entry.seq, compacted = true })
   else
     add('notice', { text = entry.text })
   end

@@ -2,6 +2,14 @@
 
 local M = {}
 
+---Commands that make another session the current one.
+local SESSION_CHANGES = {
+  ['ds4.newSession'] = true,
+  ['ds4.switchSession'] = true,
+  ['ds4.forkSession'] = true,
+  ['ds4.deleteSession'] = true,
+}
+
 ---@class ds4.Place
 ---@field uri string
 ---@field range? { start: ds4.Position, ["end"]: ds4.Position } 0-based, in the client's encoding
@@ -33,6 +41,39 @@ local function run(command, arguments, done, token)
   end, token)
 end
 
+---Shows the last turns of a session.
+---@param session? string the current one by default
+---@param turns? integer
+local function show_history(session, turns)
+  local function show(id)
+    run('ds4.showHistory', { sessionId = id, turns = turns or require('ds4.config').values.turns }, function(result)
+      require('ds4.view').show(id, result.history)
+    end)
+  end
+  require('ds4.view').open()
+  if session then
+    return show(session)
+  end
+  run('ds4.status', nil, function(status)
+    show(status.session and status.session.sessionId)
+  end)
+end
+
+---Does for a slash prompt what its command does here, the server having done its part.
+---@param slash ds4.Slash
+---@param result table
+local function act(slash, result)
+  if slash.name == 'new' then
+    require('ds4.view').show(result.sessionId)
+  elseif slash.name == 'switch' then
+    show_history(result.sessionId)
+  elseif slash.name == 'history' then
+    show_history(result.sessionId, tonumber(slash.rest) --[[@as integer?]])
+  elseif result.text ~= '' then
+    tell(result.text)
+  end
+end
+
 ---Sets options. Not needed for the defaults.
 ---@param options? table see |ds4-options|
 function M.setup(options)
@@ -60,12 +101,13 @@ function M.prompt(text, options, callback)
   if open then
     require('ds4.view').open()
   end
+  local slash = require('ds4.slash').parse(text)
   local arguments = { text = text, sessionId = options.session, context = options.context }
   require('ds4.client').request('ds4.prompt', arguments, function(problem, result)
     if problem then
       tell(problem.message, vim.log.levels.ERROR)
-    elseif result and vim.startswith(vim.trim(text), '/') and result.text ~= '' then
-      tell(result.text)
+    elseif result and slash then
+      act(slash, result)
     end
     if callback then
       callback(problem, result)
@@ -112,7 +154,7 @@ function M.context(buf, first, last)
   }
 end
 
----Stops what runs. A compaction is cancelled alone, and the turn around it goes on, unless `all`.
+---Stops what runs. A compaction that runs is cancelled alone, and the turn around it goes on, unless `all`.
 ---@param all? boolean
 function M.stop(all)
   if not require('ds4.client').get() then
@@ -131,7 +173,6 @@ function M.compact(instructions, callback)
   local arguments = { instructions = instructions ~= '' and instructions or nil }
   local token = require('ds4.progress').compact_token()
   require('ds4.client').request('ds4.compact', arguments, function(problem, result)
-    require('ds4.progress').compacted(token)
     if problem then
       tell(problem.message, vim.log.levels.ERROR)
     elseif result and result.compacted then
@@ -194,10 +235,7 @@ end
 ---Shows the last turns of the current session.
 ---@param turns? integer
 function M.history(turns)
-  require('ds4.view').open()
-  run('ds4.showHistory', { turns = turns or require('ds4.config').values.turns }, function(result)
-    require('ds4.view').show(require('ds4.state').now.session, result.history)
-  end)
+  show_history(nil, turns)
 end
 
 ---Restores the files that a turn changed, the last one by default.
@@ -231,7 +269,19 @@ end
 ---@param arguments? table
 ---@param callback? ds4.Callback
 function M.request(command, arguments, callback)
-  require('ds4.client').request(command, arguments, callback)
+  if not SESSION_CHANGES[command] then
+    return require('ds4.client').request(command, arguments, callback)
+  end
+  require('ds4.client').request(command, arguments, function(problem, result)
+    if result then
+      require('ds4.view').follow()
+    elseif problem and not callback then
+      tell(problem.message, vim.log.levels.ERROR)
+    end
+    if callback then
+      callback(problem, result)
+    end
+  end)
 end
 
 return M

@@ -1,6 +1,7 @@
 -- Work-done progress of the server: shown, and cancelled.
 
 local config = require('ds4.config')
+local state = require('ds4.state')
 
 local M = {}
 
@@ -12,30 +13,31 @@ local M = {}
 local active = {} ---@type table<string|integer, ds4.Work>
 local newest ---@type string|integer?
 local client_id ---@type integer?
-local COMPACT = 'ds4.nvim/compact/'
-local asked = {} ---@type table<string|integer, boolean> tokens of requests to compact that are not answered
+local COMPACTING = 'COMPACTING'
+local compacting = false -- from compaction.start to compaction.end; a request that waits shows progress before that
+local unwanted = false -- the running compaction is to be cancelled, and has no token yet
 local count = 0
 
----A token for a request to compact; it can be cancelled from now on, before the server tells of any progress.
+---A token for a request to compact.
 ---@return string
 function M.compact_token()
   count = count + 1
-  local token = COMPACT .. count
-  asked[token] = true
-  return token
+  return 'ds4.nvim/compact/' .. count
 end
 
----The request is answered.
----@param token string
-function M.compacted(token)
-  asked[token] = nil
-end
+state.subscribe(function(event)
+  if event.kind == 'compaction.start' then
+    compacting = true
+  elseif event.kind == 'compaction.end' then
+    compacting, unwanted = false, false
+  end
+end)
 
 ---@param token string|integer
 ---@return boolean
 local function is_compaction(token)
   local work = active[token]
-  return work ~= nil and (work.title == 'COMPACTING' or vim.startswith(tostring(token), COMPACT))
+  return work ~= nil and work.title == COMPACTING
 end
 
 ---@param token string|integer
@@ -47,8 +49,15 @@ local function notify(token, work, kind)
     return
   end
   local text = kind == 'begin' and (work.message or '…') or ('done' .. (work.message and ': ' .. work.message or ''))
-  local title = is_compaction(token) and 'COMPACTING' or work.title
-  vim.notify(('%s: %s'):format(title, text), vim.log.levels.INFO, { title = 'ds4', id = 'ds4.' .. token })
+  vim.notify(('%s: %s'):format(work.title, text), vim.log.levels.INFO, { title = 'ds4', id = 'ds4.' .. token })
+end
+
+---@param token string|integer
+local function cancel(token)
+  local client = client_id and vim.lsp.get_client_by_id(client_id)
+  if client then
+    client:notify('window/workDoneProgress/cancel', { token = token })
+  end
 end
 
 ---@param params { token: string|integer, value: table }
@@ -58,6 +67,10 @@ local function take(params)
     active[token] = { title = value.title, message = value.message, percentage = value.percentage }
     newest = token
     notify(token, active[token], 'begin')
+    if unwanted and is_compaction(token) then
+      unwanted = false
+      cancel(token)
+    end
   elseif active[token] and value.kind == 'report' then
     active[token].message = value.message or active[token].message
     active[token].percentage = value.percentage or active[token].percentage
@@ -86,7 +99,8 @@ function M.watch(id, group)
 end
 
 function M.stopped()
-  active, asked, newest = {}, {}, nil
+  active, newest = {}, nil
+  compacting, unwanted = false, false
 end
 
 ---What is under way, in a few words; nil for nothing.
@@ -97,8 +111,8 @@ function M.line()
     return nil
   end
   local words = { work.message or work.title }
-  if is_compaction(newest) then
-    table.insert(words, 1, 'COMPACTING')
+  if work.message and is_compaction(newest) then
+    table.insert(words, 1, COMPACTING)
   end
   if work.percentage and work.percentage > 0 then
     words[#words + 1] = ('%d%%%%'):format(work.percentage)
@@ -106,21 +120,18 @@ function M.line()
   return table.concat(words, ' ')
 end
 
----Cancels the compaction that runs or was asked for, and nothing else: a turn that it belongs to goes on.
----@return boolean cancelled
+---Cancels the compaction that runs, and nothing else: a turn that it belongs to goes on.
+---@return boolean cancelled false where none runs, though one may have been asked for
 function M.cancel_compaction()
-  local tokens = vim.tbl_filter(function(token)
-    return is_compaction(token) or asked[token] ~= nil
-  end, vim.tbl_keys(vim.tbl_extend('force', asked, active)))
-  for _, token in ipairs(tokens) do
-    -- Behind the request, which itself may wait for the server to start.
-    require('ds4.client').ensure(function(client)
-      if client then
-        client:notify('window/workDoneProgress/cancel', { token = token })
-      end
-    end)
+  if not compacting then
+    return false
   end
-  return #tokens > 0
+  local tokens = vim.tbl_filter(is_compaction, vim.tbl_keys(active))
+  for _, token in ipairs(tokens) do
+    cancel(token)
+  end
+  unwanted = #tokens == 0
+  return true
 end
 
 return M

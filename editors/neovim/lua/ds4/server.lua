@@ -17,6 +17,7 @@ local function on_exit(code, signal)
     client.ended(problem)
     require('ds4.state').stopped()
     require('ds4.progress').stopped()
+    require('ds4.ask').withdraw()
     if code ~= 0 then
       vim.notify('ds4: ' .. problem.message, vim.log.levels.ERROR)
     end
@@ -93,6 +94,7 @@ function M.config()
       ['ds4/saveDocument'] = require('ds4.edits').on_save,
       ['workspace/applyEdit'] = require('ds4.edits').on_apply,
       ['window/showMessageRequest'] = require('ds4.ask').on_request,
+      ['$/cancelRequest'] = require('ds4.ask').withdraw,
       ['experimental/serverStatus'] = function(_, status)
         require('ds4.state').health(status)
       end,

@@ -23,6 +23,7 @@ M.now = { state = 'stopped' }
 local POLL = 500
 local busy = { loading = true, prefill = true, generating = true, tool = true, compacting = true }
 local listeners = {} ---@type fun(event: ds4.Event)[]
+local watchers = {} ---@type fun(status: table)[]
 local timer ---@type uv_timer?
 local asking = false
 
@@ -30,6 +31,12 @@ local asking = false
 ---@param listener fun(event: ds4.Event)
 function M.subscribe(listener)
   listeners[#listeners + 1] = listener
+end
+
+---Calls `watcher` with every result of `ds4.status` from now on.
+---@param watcher fun(status: table)
+function M.watch(watcher)
+  watchers[#watchers + 1] = watcher
 end
 
 local function redraw_status()
@@ -53,6 +60,9 @@ function M.take_status(status)
   M.now.used, M.now.size = status.context.used, status.context.size
   M.now.rate = status.generation.tokensPerSecond
   M.now.session = status.session and status.session.sessionId or M.now.session
+  for _, watcher in ipairs(watchers) do
+    watcher(status)
+  end
   redraw_status()
 end
 

@@ -20,6 +20,7 @@ local words = require('ds4.words')
 ---@field private section? string
 ---@field private compaction? { line: integer, about: string }
 ---@field private usage? table
+---@field private queued { seq?: integer, text: string }[] prompts whose turn has not begun
 local Transcript = {}
 Transcript.__index = Transcript
 
@@ -29,12 +30,15 @@ local MARKS = { running = '…', ok = '✓', failed = '✗' }
 ---@param buf integer
 ---@return ds4.Transcript
 function Transcript.new(buf)
-  return setmetatable({ writer = Writer.new(buf), targets = {}, calls = {} }, Transcript)
+  return setmetatable({ writer = Writer.new(buf), targets = {}, calls = {}, queued = {} }, Transcript)
 end
 
----Empties the buffer for another session.
+---Empties the buffer, for another session or for what was said before.
 ---@param session? string
 function Transcript:open(session)
+  if self.session and self.session ~= session then
+    self:wait({})
+  end
   self.writer:clear()
   self.session, self.targets, self.calls = session, {}, {}
   self.section, self.compaction, self.usage = nil, nil, nil
@@ -90,6 +94,30 @@ function Transcript:folded(title, text)
   self.section = nil
 end
 
+---Shows the prompts that wait, below everything.
+---@param queued { seq?: integer, text: string }[]
+function Transcript:wait(queued)
+  self.queued = queued
+  local lines = vim.tbl_map(function(prompt)
+    return '> queued: ' .. words.one_line(prompt.text)
+  end, queued)
+  self.writer:below(#lines > 0 and vim.list_extend({ '' }, lines) or {})
+end
+
+---A prompt waits no longer.
+---@private
+---@param text string
+function Transcript:begun(text)
+  local left = vim.list_slice(self.queued)
+  for index, prompt in ipairs(left) do
+    if prompt.text == text then
+      table.remove(left, index)
+      break
+    end
+  end
+  self:wait(left)
+end
+
 ---@private
 ---@param prompt string
 function Transcript:prompt(prompt)
@@ -129,6 +157,10 @@ function Transcript:compaction_end(event)
   local outcome = event.compacted and 'COMPACTED' or 'NOT COMPACTED'
   local reason = event.reason and event.reason ~= '' and ': ' .. event.reason or ''
   self.writer:rewrite(begun.line, ('**%s**%s%s'):format(outcome, begun.about, reason))
+  local session = event.sessionId or self.session
+  if event.compacted and event.seq and session then
+    self.targets[begun.line] = { uri = ('ds4:/session/%s/checkpoint/%d'):format(session, event.seq), line = 1 }
+  end
   self.writer:paragraph()
   self.section, self.compaction = nil, nil
 end
@@ -136,10 +168,11 @@ end
 local handlers = {} ---@type table<string, fun(self: ds4.Transcript, event: ds4.Event)>
 
 handlers['turn.start'] = function(self, event)
+  self:begun(event.text)
   self:prompt(event.text)
 end
 handlers['queued'] = function(self, event)
-  self:note('queued: ' .. words.one_line(event.text))
+  self:wait(vim.list_extend(vim.list_slice(self.queued), { { seq = event.seq, text = event.text } }))
 end
 handlers['text'] = function(self, event)
   self:enter('text')
@@ -203,9 +236,6 @@ handlers['compaction.start'] = function(self, event)
   local size = event.trigger and (' (%s, from %d tokens)'):format(event.trigger, event.tokens) or ''
   local line = self.writer:line(('**COMPACTING**%s …'):format(size))
   self.compaction = { line = line, about = size }
-  if self.session and event.seq and not event.trigger then
-    self.targets[line] = { uri = ('ds4:/session/%s/checkpoint/%d'):format(self.session, event.seq), line = 1 }
-  end
   self.writer:write('\n')
 end
 handlers['compaction.delta'] = function(self, event)

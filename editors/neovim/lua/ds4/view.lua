@@ -74,8 +74,11 @@ end
 
 ---@return ds4.Transcript
 local function ensure()
-  if transcript and vim.api.nvim_buf_is_valid(transcript.writer.buf) then
+  if transcript and M.buffer() then
     return transcript
+  elseif transcript then
+    -- One that was unloaded has lost its text and its options, and still has its name.
+    pcall(vim.api.nvim_buf_delete, transcript.writer.buf, { force = true })
   end
   local buf = M.create(SESSION)
   M.map(buf, 'n', config.values.keys.jump, jump, 'go to what the line is about')
@@ -117,19 +120,54 @@ function M.adopt(buf)
   end)
 end
 
+---Asks for the server's current session and its last turns; a server that has none says so with nil.
+---@param done fun(session?: string, history: table[], status: table)
+local function ask_current(done)
+  client.request('ds4.status', nil, function(_, status)
+    local id = status and status.session and status.session.sessionId
+    if not status or not id then
+      return status and done(nil, {}, status)
+    end
+    client.request('ds4.showHistory', { sessionId = id, turns = config.values.turns }, function(_, result)
+      if result then
+        done(id, result.history, status)
+      end
+    end)
+  end)
+end
+
 ---Shows the current session from its history, where it has one. Starts the server.
 function M.load()
-  local id ---@type string?
-  client.request('ds4.status', nil, function(_, status)
-    id = status and status.session and status.session.sessionId
-  end)
-  client.request('ds4.showHistory', { turns = config.values.turns }, function(_, result)
-    local entries = result and result.history
+  ask_current(function(id, entries, status)
     -- A turn that has begun meanwhile is shown already.
-    if entries and transcript and not transcript.session then
+    if id and transcript and not transcript.session then
       M.show(id, entries)
+      M.status(status)
     end
   end)
+end
+
+---Shows the server's current session, where anything is shown.
+function M.follow()
+  if M.buffer() then
+    ask_current(function(id, entries, status)
+      M.show(id, entries)
+      M.status(status)
+    end)
+  end
+end
+
+---Takes a result of `ds4.status`: the prompts that wait.
+---@param status table
+function M.status(status)
+  if not transcript then
+    return
+  end
+  local session = transcript.session or (status.session and status.session.sessionId)
+  local queue = vim.tbl_filter(function(prompt)
+    return prompt.sessionId == session
+  end, status.queue)
+  transcript:wait(queue)
 end
 
 ---Shows a session from its history.
@@ -140,12 +178,15 @@ function M.show(session, history)
   shown:open(session)
   require('ds4.history').show(shown, history or {})
   shown.writer:flush()
+  if session then
+    state.now.session = session
+  end
 end
 
----Takes an event of the server. Before the session's buffer exists there is nothing to show.
+---Takes an event of the server. Where the session's buffer does not exist there is nothing to show.
 ---@param event ds4.Event
 function M.event(event)
-  if not transcript then
+  if not transcript or not M.buffer() then
     return
   end
   if event.kind == 'turn.start' and event.sessionId ~= transcript.session then
@@ -160,6 +201,7 @@ function M.event(event)
 end
 
 state.subscribe(M.event)
+state.watch(M.status)
 
 ---The buffer's window in this tab page.
 ---@param buf? integer
@@ -208,7 +250,8 @@ end
 ---The session's buffer, where there is one.
 ---@return integer?
 function M.buffer()
-  return transcript and transcript.writer.buf
+  local buf = transcript and transcript.writer.buf
+  return buf and vim.api.nvim_buf_is_loaded(buf) and buf or nil
 end
 
 ---Whether something was said that is not yet in the buffer.

@@ -1,4 +1,5 @@
--- Text that only grows at its end, in a buffer: collected, and written a few times a second.
+-- Text that only grows at its end, in a buffer: collected, and written a few times a second. Below it may be a foot, of
+-- what does not hold for long.
 
 local config = require('ds4.config')
 
@@ -6,7 +7,8 @@ local config = require('ds4.config')
 ---@field buf integer
 ---@field levels string[] fold level of each line, as 'foldexpr' wants it
 ---@field private tail string[] lines not yet written; the first one replaces the buffer's last line
----@field private count integer lines in the buffer
+---@field private count integer lines in the buffer, but for the foot
+---@field private foot string[] lines below the text
 ---@field folds_due boolean the folds are not those of the text: Neovim makes none while the user is inserting
 ---@field private due boolean
 local Writer = {}
@@ -15,7 +17,7 @@ Writer.__index = Writer
 ---@param buf integer
 ---@return ds4.Writer
 function Writer.new(buf)
-  local writer = setmetatable({ buf = buf }, Writer)
+  local writer = setmetatable({ buf = buf, foot = {} }, Writer)
   writer:clear()
   return writer
 end
@@ -25,12 +27,22 @@ function Writer:clear()
   self.tail = { '' }
   self.count = 1
   self.due, self.folds_due = false, false
-  if vim.api.nvim_buf_is_valid(self.buf) then
-    self:set(0, -1, { '' })
+  self:set(0, -1, { '' })
+  if #self.foot > 0 then
+    self:schedule()
   end
 end
 
----Number of the last line, 1-based.
+---Puts lines below the text, in place of those that are there.
+---@param lines string[]
+function Writer:below(lines)
+  if not vim.deep_equal(self.foot, lines) then
+    self.foot = lines
+    self:schedule()
+  end
+end
+
+---Number of the text's last line, 1-based.
 ---@return integer
 function Writer:last()
   return self.count + #self.tail - 1
@@ -97,11 +109,16 @@ function Writer:rewrite(number, text)
   end
 end
 
+---The user may have wiped the buffer, or unloaded it, also to load it again, without its text. What is written then is
+---nowhere, until the writer is cleared.
 ---@private
 ---@param first integer
 ---@param last integer
 ---@param lines string[]
 function Writer:set(first, last, lines)
+  if not vim.api.nvim_buf_is_loaded(self.buf) or vim.api.nvim_buf_line_count(self.buf) < math.max(first, last) then
+    return
+  end
   vim.bo[self.buf].modifiable = true
   vim.api.nvim_buf_set_lines(self.buf, first, last, true, lines)
   vim.bo[self.buf].modifiable = false
@@ -129,21 +146,18 @@ end
 ---Writes what was collected. Windows that were at the end stay at the end.
 function Writer:flush()
   self.due = false
-  if not vim.api.nvim_buf_is_valid(self.buf) then
-    return
-  end
   local following = {}
   for _, window in ipairs(vim.fn.win_findbuf(self.buf)) do
     if vim.api.nvim_win_get_cursor(window)[1] >= self.count then
       following[#following + 1] = window
     end
   end
-  self:set(self.count - 1, self.count, self.tail)
+  self:set(self.count - 1, -1, vim.list_extend(vim.list_slice(self.tail), self.foot))
   self.folds_due = self.folds_due or vim.api.nvim_get_mode().mode:find('^[iR]') ~= nil
   self.count = self:last()
   self.tail = { self.tail[#self.tail] }
   for _, window in ipairs(following) do
-    vim.api.nvim_win_set_cursor(window, { self.count, 0 })
+    vim.api.nvim_win_set_cursor(window, { vim.api.nvim_buf_line_count(self.buf), 0 })
   end
 end
 

@@ -7,6 +7,7 @@ import {
   LanguageClient,
   RevealOutputChannelOn,
   ShowMessageRequest,
+  State,
   WorkDoneProgressCreateRequest,
   type ShowMessageRequestParams,
   type MessageActionItem,
@@ -15,6 +16,7 @@ import {
 } from 'vscode-languageclient/node';
 import type { ServerEvent } from '../session/wire';
 import { serverSection } from './configuration';
+import type { ServerProcess } from './process';
 
 export interface GuardedEditParams {
   label?: string;
@@ -57,35 +59,44 @@ export function section(): Record<string, unknown> {
   return serverSection(plain);
 }
 
-export function connect(executable: Executable, output: vscode.LogOutputChannel, hooks: Hooks): LanguageClient {
-  const cwd = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
-  const client: LanguageClient = new LanguageClient(
-    'ds4',
-    'DS4',
-    { command: executable.path, args: executable.args, ...(cwd ? { options: { cwd } } : {}) },
-    {
-      documentSelector: [{ scheme: 'file' }],
-      outputChannel: output,
-      revealOutputChannelOn: RevealOutputChannelOn.Never,
-      initializationOptions: () => section(),
-      errorHandler: {
-        error: () => ({ action: ErrorAction.Continue, handled: true }),
-        closed: () => {
-          hooks.closed();
-          return { action: CloseAction.DoNotRestart, handled: true, message: 'The connection to the server ended.' };
-        },
-      },
-      middleware: {
-        executeCommand: (name, args: unknown[], next) =>
-          hooks.serverCommand(name, args, (same, values) => next(same, values)),
-        workspace: {
-          configuration: (params) => params.items.map((item) => (item.section === 'ds4' ? section() : null)),
-          didChangeConfiguration: () =>
-            client.sendNotification('workspace/didChangeConfiguration', { settings: { ds4: section() } }),
-        },
+/** `Server` tells the user what went wrong, once and in words of its own. */
+class Client extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+  }
+
+  /** Of a client that never ran there is nothing to stop: its process is ended by whoever started it. */
+  override async stop(timeout?: number): Promise<void> {
+    if (this.state !== State.Starting && this.state !== State.StartFailed) await super.stop(timeout);
+  }
+}
+
+/** A client for a process that was started already. */
+export function connect(server: ServerProcess, output: vscode.LogOutputChannel, hooks: Hooks): LanguageClient {
+  const client: LanguageClient = new Client('ds4', 'DS4', () => server.spawned.then(() => server.child), {
+    documentSelector: [{ scheme: 'file' }],
+    outputChannel: output,
+    revealOutputChannelOn: RevealOutputChannelOn.Never,
+    initializationOptions: () => section(),
+    // Not to be tried again on the same connection.
+    initializationFailedHandler: () => false,
+    errorHandler: {
+      error: () => ({ action: ErrorAction.Continue, handled: true }),
+      closed: () => {
+        hooks.closed();
+        return { action: CloseAction.DoNotRestart, handled: true, message: 'The connection to the server ended.' };
       },
     },
-  );
+    middleware: {
+      executeCommand: (name, args: unknown[], next) =>
+        hooks.serverCommand(name, args, (same, values) => next(same, values)),
+      workspace: {
+        configuration: (params) => params.items.map((item) => (item.section === 'ds4' ? section() : null)),
+        didChangeConfiguration: () =>
+          client.sendNotification('workspace/didChangeConfiguration', { settings: { ds4: section() } }),
+      },
+    },
+  });
   client.registerFeature(new Ds4Feature(client, hooks));
   return client;
 }

@@ -12,28 +12,44 @@ interface Call {
 
 type Draft = Item extends infer T ? (T extends Item ? Omit<T, 'id'> : never) : never;
 
+/** `running`: the last turn has not ended. */
 export function fromHistory(
   entries: readonly HistoryEntry[],
   edits: readonly EditMark[],
   firstId: number,
+  running: boolean,
 ): { items: Item[]; nextId: number } {
   const drafts: Draft[] = [];
   const marks = [...edits].sort((one, other) => one.seq - other.seq);
   const first = entries[0]?.seq ?? 0;
+  const last = lastReplies(entries, running);
   for (const entry of entries) {
     while (marks[0] && marks[0].seq < entry.seq) {
       const mark = marks.shift();
       if (mark && mark.seq >= first) drafts.push(ofEdit(mark));
     }
-    take(entry, drafts);
+    take(entry, drafts, last.has(entry));
   }
   drafts.push(...marks.map(ofEdit));
   const items = drafts.map((draft, index): Item => ({ ...settled(draft), id: firstId + index }));
   return { items, nextId: firstId + items.length };
 }
 
-function take(entry: HistoryEntry, drafts: Draft[]): void {
-  const turn = Number(entry['turn'] ?? 0);
+/** The reply that each turn ended with. A turn goes on after a reply that a compaction cut. */
+function lastReplies(entries: readonly HistoryEntry[], running: boolean): Set<HistoryEntry> {
+  const last = new Map<number, HistoryEntry>();
+  for (const entry of entries) if (entry.role === 'assistant') last.set(turnOf(entry), entry);
+  if (running) last.delete(Math.max(...entries.map(turnOf)));
+  return new Set(last.values());
+}
+
+function turnOf(entry: HistoryEntry): number {
+  return Number(entry['turn'] ?? 0);
+}
+
+/** `ends`: its turn ended with it. */
+function take(entry: HistoryEntry, drafts: Draft[], ends: boolean): void {
+  const turn = turnOf(entry);
   switch (entry.role) {
     case 'user': {
       const places = Array.isArray(entry['context']) ? (entry['context'] as { uri?: string }[]) : [];
@@ -49,8 +65,9 @@ function take(entry: HistoryEntry, drafts: Draft[]): void {
         const { callId = '', name = '' } = call;
         drafts.push({ kind: 'tool', turn, callId, name, parameters: shown(call.arguments), state: 'running' });
       }
-      if (entry['stop'] === 'cancelled' || entry['stop'] === 'length') {
-        drafts.push({ kind: 'stopped', turn, reason: entry['stop'] });
+      if (ends && (entry['stop'] === 'cancelled' || entry['stop'] === 'length')) {
+        // The log does not say which limit it was.
+        drafts.push({ kind: 'stopped', turn, reason: entry['stop'], explained: true });
       }
       break;
     }

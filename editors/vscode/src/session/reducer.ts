@@ -25,6 +25,8 @@ function ofSession(state: SessionState, event: ServerEvent): SessionState {
         running: true,
         queue: without(state.queue, text('text')),
       };
+    case 'queued':
+      return { ...state, queue: [...state.queue, text('text')] };
     case 'text':
     case 'thinking':
       return stream(state, event, event.kind, text('delta'));
@@ -91,17 +93,23 @@ function local(state: SessionState, event: LocalEvent): SessionState {
     case 'local.server': {
       const live = event.server === 'running' || event.server === 'starting';
       const meter = { ...state.meter, server: event.server, state: live ? state.meter.state : undefined };
+      if (event.problem === undefined) delete meter.error;
+      else meter.error = event.problem;
       return live ? { ...state, meter } : { ...end(state, 0, 'end', ''), meter, queue: [], jobs: [], approvals: [] };
     }
     case 'local.session': {
-      const { items, nextId } = fromHistory(event.history, event.edits, state.nextId);
-      const trimmed = items.some((item) => item.turn > 0) && (items.find((item) => item.turn > 0)?.turn ?? 1) > 1;
       const { sessionId, title } = event;
       const running = state.running && sessionId === state.sessionId;
+      const { items, nextId } = fromHistory(event.history, event.edits, state.nextId, running);
+      const trimmed = items.some((item) => item.turn > 0) && (items.find((item) => item.turn > 0)?.turn ?? 1) > 1;
       return trim({ ...state, sessionId, title, items, nextId, trimmed, running });
     }
     case 'local.notice':
       return trim(add(state, 0, { kind: event.error ? 'error' : 'notice', text: event.text }));
+    case 'local.waiting':
+      return { ...state, waiting: event.count };
+    case 'local.unsent':
+      return trim(add(state, 0, { kind: event.error ? 'error' : 'notice', text: event.reason }));
     case 'local.prompt':
       return trim(add(state, 0, { kind: 'user', text: event.text }));
     case 'local.checkpoint':
@@ -169,7 +177,9 @@ function end(state: SessionState, turn: number, reason: string, error: string): 
   });
   let ended: SessionState = { ...state, items, running: false };
   if (reason === 'cancelled' || reason === 'length') {
-    ended = add(ended, turn, { kind: 'stopped', reason });
+    const before = state.items.at(-1);
+    const explained = before?.kind === 'notice' && before.turn === turn;
+    ended = add(ended, turn, { kind: 'stopped', reason, explained });
   }
   return error ? add(ended, turn, { kind: 'error', text: error }) : ended;
 }

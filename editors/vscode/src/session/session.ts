@@ -1,7 +1,7 @@
 /** The session that the window shows: follows the server's events, asks for the rest, and speaks for the user. */
 
 import * as vscode from 'vscode';
-import { LSPErrorCodes, ResponseError } from 'vscode-languageclient';
+import { ErrorCodes, LSPErrorCodes, ResponseError } from 'vscode-languageclient';
 import type { Context, PromptResult } from '../generated/protocol';
 import type { EditStore } from '../edits/store';
 import type { Server } from '../server/server';
@@ -27,6 +27,8 @@ export class Session implements vscode.Disposable {
   private polling = false;
   private again = false;
   private compactionStart: number | undefined;
+  /** Each takes back a prompt that waits for the server to start. */
+  private readonly waiting = new Set<() => void>();
 
   constructor(
     private readonly server: Server,
@@ -34,7 +36,8 @@ export class Session implements vscode.Disposable {
     private readonly memory: vscode.Memento,
   ) {
     server.onDidChangeState((state) => {
-      this.apply({ kind: 'local.server', server: state });
+      const { problem } = server;
+      this.apply({ kind: 'local.server', server: state, ...(problem === undefined ? {} : { problem }) });
       if (state === 'running') void this.resync();
     });
   }
@@ -62,11 +65,16 @@ export class Session implements vscode.Disposable {
     if (TELLING.has(event.kind)) this.refresh();
   }
 
-  /** Send a prompt and wait for the end of its turn. Refusals are shown in the view. */
+  /** Send a prompt and wait for the end of its turn. One that no turn came of is told in the view, and goes back there. */
   async prompt(text: string, context: Context[] = []): Promise<PromptResult | undefined> {
     const kept = [...this.prompts.filter((prompt) => prompt !== text), text].slice(-PROMPTS_KEPT);
     await this.memory.update(PROMPTS_KEY, kept);
     const slash = context.length === 0 && isSlash(text);
+    const unsent = await this.unsendable();
+    if (unsent) {
+      this.apply({ kind: 'local.unsent', text, ...unsent });
+      return undefined;
+    }
     try {
       const request = this.server.run('ds4.prompt', { text, context });
       // No turn begins, so no event will show it.
@@ -76,10 +84,15 @@ export class Session implements vscode.Disposable {
       if (result && slash) {
         if (result.sessionId !== this.state.sessionId) await this.resync();
         this.apply({ kind: 'local.notice', text: result.text ?? '', error: false });
+      } else if (!result || neverBegan(result)) {
+        const reason = result ? 'Stopped before it began.' : this.noServer();
+        this.apply({ kind: 'local.unsent', text, reason, error: !result });
       }
       return result;
     } catch (error) {
-      this.apply({ kind: 'local.notice', text: messageOf(error), error: true });
+      const reason = messageOf(error);
+      if (slash || wasTaken(error)) this.apply({ kind: 'local.notice', text: reason, error: true });
+      else this.apply({ kind: 'local.unsent', text, reason: `Not sent: ${reason}`, error: true });
       return undefined;
     } finally {
       this.refresh();
@@ -87,7 +100,26 @@ export class Session implements vscode.Disposable {
   }
 
   async stop(sendQueued = false): Promise<void> {
+    for (const takeBack of this.waiting) takeBack();
     await this.server.runIfRunning('ds4.interrupt', { sendQueued });
+  }
+
+  /** Why a prompt cannot be sent: there is no server, or the user stopped it while it waited for one. */
+  private async unsendable(): Promise<{ reason: string; error: boolean } | undefined> {
+    if (this.server.state === 'running') return undefined;
+    let takeBack = (): void => undefined;
+    const stopped = new Promise<'stopped'>((resolve) => (takeBack = () => resolve('stopped')));
+    this.waiting.add(takeBack);
+    this.apply({ kind: 'local.waiting', count: this.waiting.size });
+    const client = await Promise.race([this.server.ensure(), stopped]);
+    this.waiting.delete(takeBack);
+    this.apply({ kind: 'local.waiting', count: this.waiting.size });
+    if (client === 'stopped') return { reason: 'Stopped before it was sent.', error: false };
+    return client ? undefined : { reason: this.noServer(), error: true };
+  }
+
+  private noServer(): string {
+    return `Not sent: ${this.server.problem ?? 'the server is not running.'}`;
   }
 
   /** Show the server's current session as its log has it. */
@@ -146,6 +178,16 @@ export class Session implements vscode.Disposable {
       return undefined;
     }
   }
+}
+
+/** A prompt that was stopped in the queue: of a turn there would be figures. */
+function neverBegan(result: PromptResult): boolean {
+  return result.stopReason === 'cancelled' && !result.usage;
+}
+
+/** Whether the server may have the prompt in its log: then it comes back with the server. */
+function wasTaken(error: unknown): boolean {
+  return isCancelled(error) || (error instanceof ResponseError && error.code === ErrorCodes.PendingResponseRejected);
 }
 
 export function messageOf(error: unknown): string {

@@ -58,6 +58,8 @@ export interface CompactionItem extends Base {
 export interface StoppedItem extends Base {
   kind: 'stopped';
   reason: 'cancelled' | 'length';
+  /** A notice right before says why. */
+  explained: boolean;
 }
 
 export type Item = UserItem | TextItem | ToolItem | EditItem | NoticeItem | CompactionItem | StoppedItem;
@@ -89,6 +91,8 @@ export interface SessionState {
   /** Turns before the first item that are not shown. */
   trimmed: boolean;
   running: boolean;
+  /** Prompts that wait for the server to start. */
+  waiting: number;
   meter: Meter;
   queue: readonly string[];
   jobs: readonly JobInfo[];
@@ -102,6 +106,7 @@ export const EMPTY: SessionState = {
   items: [],
   trimmed: false,
   running: false,
+  waiting: 0,
   meter: {
     server: 'stopped',
     state: undefined,
@@ -117,8 +122,10 @@ export const EMPTY: SessionState = {
   nextId: 1,
 };
 
-/** Whether something runs that Stop would stop. */
+/** Whether something runs, or waits to run, that Stop would stop. */
 export function isBusy(state: SessionState): boolean {
   const busy: (ServerState | undefined)[] = ['prefill', 'generating', 'tool', 'compacting'];
-  return state.running || busy.includes(state.meter.state);
+  // A model that is loaded for nobody is not stopped: only the prompt that waits for it can be.
+  const waits = state.waiting > 0 || (state.meter.state === 'loading' && state.queue.length > 0);
+  return state.running || waits || busy.includes(state.meter.state);
 }

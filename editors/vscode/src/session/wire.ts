@@ -17,7 +17,11 @@ export interface ServerEvent {
 /** What the extension itself adds to the stream that the view follows. */
 export type LocalEvent =
   | { kind: 'local.status'; status: StatusResult }
-  | { kind: 'local.server'; server: 'stopped' | 'starting' | 'running' | 'missing' }
+  | { kind: 'local.server'; server: 'stopped' | 'starting' | 'running' | 'missing'; problem?: string }
+  /** How many prompts wait for the server to start. */
+  | { kind: 'local.waiting'; count: number }
+  /** A prompt that no turn came of; its text goes back into the input. */
+  | { kind: 'local.unsent'; text: string; reason: string; error: boolean }
   | { kind: 'local.session'; sessionId: string | undefined; title: string; history: HistoryEntry[]; edits: EditMark[] }
   | { kind: 'local.notice'; text: string; error: boolean }
   | { kind: 'local.prompt'; text: string }

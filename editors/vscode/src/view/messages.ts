@@ -6,6 +6,7 @@ import type { ViewEvent } from '../session/wire';
 export type ToView =
   | { type: 'state'; state: SessionState; prompts: readonly string[] }
   | { type: 'events'; events: readonly ViewEvent[] }
+  | { type: 'putBack'; text: string }
   | { type: 'focus' };
 
 export type FromView =

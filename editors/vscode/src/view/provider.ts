@@ -21,17 +21,27 @@ export interface Parts {
 
 export class SessionView implements vscode.WebviewViewProvider {
   private view: vscode.WebviewView | undefined;
+  /** The page listens: what is posted to one that is hidden, or still loads, is lost. */
+  private ready = false;
+  /** Prompts that no page could take back yet. */
+  private unsent: string[] = [];
   private readonly visible = new vscode.EventEmitter<void>();
 
   constructor(
     private readonly extension: vscode.Uri,
     private readonly parts: Parts,
   ) {
-    parts.session.onEvent((event) => this.post({ type: 'events', events: [event] }));
+    parts.session.onEvent((event) => {
+      this.post({ type: 'events', events: [event] });
+      if (event.kind !== 'local.unsent') return;
+      this.unsent.push(event.text);
+      this.giveBack();
+    });
   }
 
   resolveWebviewView(view: vscode.WebviewView): void {
     this.view = view;
+    this.ready = false;
     const { webview } = view;
     const dist = vscode.Uri.joinPath(this.extension, 'dist');
     webview.options = { enableScripts: true, enableCommandUris: false, localResourceRoots: [dist] };
@@ -40,8 +50,15 @@ export class SessionView implements vscode.WebviewViewProvider {
       if (known)
         void this.take(known).catch((error: unknown) => vscode.window.showErrorMessage(`DS4: ${messageOf(error)}`));
     });
-    view.onDidChangeVisibility(() => this.visible.fire());
-    view.onDidDispose(() => (this.view = undefined));
+    view.onDidChangeVisibility(() => {
+      // A hidden page is gone; when it is shown it loads anew, and says so.
+      if (!view.visible) this.ready = false;
+      this.visible.fire();
+    });
+    view.onDidDispose(() => {
+      this.view = undefined;
+      this.ready = false;
+    });
     const address = (name: string): string => webview.asWebviewUri(vscode.Uri.joinPath(dist, name)).toString();
     webview.html = page({ csp: webview.cspSource, script: address('webview.js'), style: address('webview.css') });
     void this.parts.server.ensure();
@@ -58,11 +75,18 @@ export class SessionView implements vscode.WebviewViewProvider {
     void this.view?.webview.postMessage(message);
   }
 
+  private giveBack(): void {
+    if (!this.ready) return;
+    for (const text of this.unsent.splice(0)) this.post({ type: 'putBack', text });
+  }
+
   private async take(message: FromView): Promise<void> {
     const { session, edits, approvals, server } = this.parts;
     switch (message.type) {
       case 'ready':
         this.post({ type: 'state', state: session.state, prompts: session.prompts });
+        this.ready = true;
+        this.giveBack();
         break;
       case 'prompt':
         await session.prompt(message.text);

@@ -65,7 +65,7 @@ export function renderHelp(target: HTMLElement, state: SessionState): void {
   } else if (meter.server === 'stopped') {
     const restart = command('Start the server', 'ds4-lsp.restartServer');
     target.replaceChildren(
-      element('p', {}, 'The server is not running.'),
+      element('p', {}, meter.error ?? 'The server is not running.'),
       restart,
       command('Open the log', 'ds4-lsp.openLogs'),
     );

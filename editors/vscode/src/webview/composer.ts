@@ -1,5 +1,6 @@
 /** The input box: Enter sends, Shift+Enter breaks the line, the arrows at its edges walk through earlier prompts. */
 
+import { putBack } from '../session/shown';
 import { find } from './chrome';
 
 export interface Draft {
@@ -38,6 +39,13 @@ export class Composer {
   restore(draft: Draft): void {
     this.box.value = draft.text;
     this.grow();
+  }
+
+  /** A prompt that was not sent. */
+  takeBack(text: string): void {
+    this.box.value = putBack(text, this.box.value);
+    this.at = this.prompts.length;
+    this.changed();
   }
 
   focus(): void {

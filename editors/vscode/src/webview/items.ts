@@ -1,5 +1,6 @@
 /** One element per item; an item that changed updates the element that it has. */
 
+import { endText } from '../session/shown';
 import type { CompactionItem, Item, TextItem, ToolItem } from '../session/state';
 import { button, element, renderMarkdown } from './dom';
 
@@ -65,8 +66,7 @@ function shell(item: Item): HTMLElement {
     case 'error':
       return element('section', { class: 'item error', role: 'alert' }, element('pre', {}, item.text));
     case 'stopped': {
-      const why = item.reason === 'cancelled' ? 'Stopped.' : 'Ended: the limit of ds4.sampling.maxTokens was reached.';
-      return element('section', { class: 'item stopped' }, why);
+      return element('section', { class: 'item stopped' }, endText(item));
     }
     case 'compaction':
       return element(

@@ -37,6 +37,9 @@ window.addEventListener('message', (event: MessageEvent<ToView>) => {
     case 'events':
       state = message.events.reduce(reduce, state);
       break;
+    case 'putBack':
+      composer.takeBack(message.text);
+      return;
     case 'focus':
       composer.focus();
       return;
