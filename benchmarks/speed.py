@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.bare import Bare, Setup, bare
 from benchmarks.llama_server import MISSING, LlamaServer, find, llama_server
@@ -51,7 +52,7 @@ async def rows(setup: Setup, sizes: Sizes) -> list[Row]:
     async with AsyncExitStack() as stack:
         binary = find()
         race = Race(
-            await stack.enter_async_context(serving(setup, setup.settings(sizes.decode))),
+            await stack.enter_async_context(serving(setup, _settings(setup, sizes.decode))),
             await stack.enter_async_context(bare(setup)),
             None if binary is None else await stack.enter_async_context(llama_server(binary, setup)),
             setup,
@@ -65,6 +66,11 @@ async def rows(setup: Setup, sizes: Sizes) -> list[Row]:
         await race.follow_ups()
     speeds = race.speeds
     return [*_speed_rows(speeds), _follow_up_row(speeds, sizes), _event_row(speeds.turns), _processor_row(speeds)]
+
+
+def _settings(setup: Setup, max_tokens: int) -> dict[str, Any]:
+    """Without KV snapshots: the system would still be writing the last session's to the disk while it is measured."""
+    return setup.settings(max_tokens) | {"sessions": {"snapshots": False}}
 
 
 @dataclass
@@ -87,7 +93,7 @@ class Race:
 
     async def decode(self, number: int) -> None:
         """A reply sampled by the model: as many tokens as come. The others then decode as many at the same depth."""
-        await self.served.configure(self.setup.settings(self.sizes.decode))
+        await self.served.configure(_settings(self.setup, self.sizes.decode))
         for _ in range(ATTEMPTS):
             await self.served.new_session()
             before = self.served.processor()
@@ -105,7 +111,7 @@ class Race:
 
     async def prefill(self, number: int) -> None:
         """A long prompt behind the system prompt, which all sides hold already."""
-        await self.served.configure(self.setup.settings(1))
+        await self.served.configure(_settings(self.setup, 1))
         await self.served.new_session()
         turn = await self.served.prompt(f"Read this, part {number + 1}:" + WORD * self.sizes.prefill)
         usage, found = turn.usage, self.speeds.prefill
@@ -118,7 +124,7 @@ class Race:
 
     async def follow_ups(self) -> None:
         """Short prompts behind a long history. The bare loop evaluates the same suffix and samples one token."""
-        await self.served.configure(self.setup.settings(FOLLOW_UP_TOKENS))
+        await self.served.configure(_settings(self.setup, FOLLOW_UP_TOKENS))
         await self.served.new_session()
         system = (await self.served.prompt("Hello.")).usage["cachedTokens"]
         await self.served.prompt("Read this:" + WORD * max(64, self.sizes.history - system))

@@ -12,6 +12,9 @@ from ds4_lsp.session.events import Event
 from ds4_lsp.session.session import Session
 from ds4_lsp.session.state import GARBLED, garbled
 
+UNSEEN = ("lost", "elsewhere")
+"""States of jobs whose end nobody saw: the next opening of the session writes them."""
+
 
 class Earlier:
     """Memory: the files that were shown, and the jobs. Raises ``CorruptSession`` for events of another shape."""
@@ -19,6 +22,9 @@ class Earlier:
     def __init__(self) -> None:
         self._shown: dict[tuple[str, str], dict[str, Any]] = {}
         self._jobs: dict[int, JobInfo] = {}
+        self._started: dict[int, float] = {}
+        self._before = 0.0
+        """Time of the last event that no opening of the log can have written."""
         self.untold = Untold()
 
     @property
@@ -44,6 +50,7 @@ class Earlier:
             if data.get("kind") == "notice":
                 self.untold = Untold()
         elif event.type == "job/started":
+            self._started[data["job"]] = event.time
             self._jobs[data["job"]] = JobInfo(
                 job=data["job"],
                 pid=data.get("pid"),
@@ -53,12 +60,17 @@ class Earlier:
                 elapsed=0.0,
             )
         elif event.type == "job/ended" and data["job"] in self._jobs:
-            ended = {"state": data["state"], "exit_status": data.get("exitStatus")}
+            # When a job ended that was lost is not known: the log says how long it was there at least.
+            end = self._before if data["state"] in UNSEEN else event.time
+            elapsed = round(max(0.0, end - self._started[data["job"]]), 3)
+            ended = {"state": data["state"], "exit_status": data.get("exitStatus"), "elapsed": elapsed}
             job = self._jobs[data["job"]] = JobInfo.model_validate(self._jobs[data["job"]].model_dump() | ended)
-            if job.state in ("lost", "elsewhere"):
+            if job.state in UNSEEN:
                 self.untold.jobs[job.job] = (job, data.get("session"))
         elif event.type == "edit/applied" and data.get("undoes") is not None:
             self.untold.undone.setdefault(data["undoes"], {})[data["path"].rsplit("/", 1)[-1]] = None
+        if event.type != "compact/end" and not (event.type == "job/ended" and data["state"] in UNSEEN):
+            self._before = event.time
 
     def restore_views(self, session: Session, views: FileViews) -> None:
         for (uri, tag), known in self._shown.items():

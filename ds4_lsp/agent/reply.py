@@ -54,7 +54,7 @@ class Reply:
                 self._take(event)
 
     def finish(self, *, broken_off: bool = False) -> None:
-        """``broken_off``: the reply ends where the model did not mean it to, so that an open call is not its mistake."""
+        """``broken_off``: the reply ends where the model did not mean it to: an open call is not its mistake."""
         for event in self._parser.finish():
             self._take(event, broken_off=broken_off)
 

@@ -19,7 +19,7 @@ from ds4_lsp.session.events import Event
 from ds4_lsp.session.surface import Surface
 
 DENSE = 8
-"""Code points per token of the context from which on a text is first counted in pieces: hardly any that is longer fits."""
+"""Code points per token of the context above which a text is first counted in pieces: hardly any such text fits."""
 PIECE = 50_000
 """Code points in a piece: some hundredths of a second of the tokenizer's time."""
 CERTAIN = 2

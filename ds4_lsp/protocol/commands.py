@@ -387,8 +387,19 @@ COMMANDS: dict[str, Command] = {
         Command("ds4.readFile", ReadFileArguments, ReadFileResult, "Read a file as the agent sees it, with its tag."),
         Command("ds4.applyEdit", ApplyEditArguments, ApplyEditResult, "Apply an edit that is guarded by a file tag."),
         Command("ds4.undoTurn", UndoTurnArguments, UndoTurnResult, "Restore the files that a turn changed."),
-        Command("ds4.listJobs", NoArguments, ListJobsResult, "The commands that the agent started."),
-        Command("ds4.stopJob", StopJobArguments, ListJobsResult, "Stop a running command."),
+        Command(
+            "ds4.listJobs",
+            NoArguments,
+            ListJobsResult,
+            "The commands that the agent started in the current session. Those of another go on, up to their timeout, "
+            "and are seen and stopped again after a switch to it.",
+        ),
+        Command(
+            "ds4.stopJob",
+            StopJobArguments,
+            ListJobsResult,
+            "Stop a command of the current session, and all it started.",
+        ),
         Command("ds4.loadModel", LoadModelArguments, ModelResult, "Load a model, in place of the one loaded."),
         Command("ds4.unloadModel", NoArguments, ModelResult, "Free the model's memory."),
     )

@@ -116,7 +116,8 @@ def _events() -> str:
         "## Events\n",
         "The notification `ds4/event` is sent to clients that announce `experimental.ds4.events`. Every event has "
         "`sessionId`, `turn` and `kind`, and `seq` where it reports an event of the session's log. Nothing of a turn "
-        "follows its `turn.end`; what happens outside any turn has turn 0.\n",
+        "follows its `turn.end`; what happens outside any turn has turn 0. Every call has one `tool.result` in its "
+        "turn; one that could not be read has a `tool.start` and no `tool.call`, and is not in the log.\n",
         _row("kind", "fields"),
         _row("---", "---"),
         *(_row(f"`{kind}`", ", ".join(f"`{name}`" for name in fields)) for kind, fields in EVENT_FIELDS.items()),

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+from ds4_lsp.edits.uris import from_path
 from ds4_lsp.protocol.errors import InvalidRequest, NotFound
 from ds4_lsp.tools.base import Call, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Files
 from ds4_lsp.tools.ignore import Ignores
+from ds4_lsp.tools.workspace import is_plain
 
 MOST = 300
 """Entries shown."""
@@ -24,7 +26,7 @@ class ListArguments(ToolArguments):
 
 @dataclass(frozen=True)
 class Entry:
-    """``size`` in bytes, None for what has none."""
+    """``name``: a URI where it cannot be shown as it is. ``size`` in bytes, None for what has none."""
 
     name: str
     kind: str
@@ -67,19 +69,25 @@ def _scan(path: Path, name: str, buffers: dict[Path, str]) -> tuple[list[Entry],
 
 
 def _entry(path: Path, buffers: dict[Path, str]) -> Entry:
+    name = _shown(path.name, path)
     if path in buffers:
-        return Entry(path.name, "file", len(buffers[path].encode("utf-8", "surrogatepass")), " (open in the editor)")
+        return Entry(name, "file", len(buffers[path].encode("utf-8", "surrogatepass")), " (open in the editor)")
     try:
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
-            return Entry(path.name, "link", None, f" -> {path.readlink()}")
+            target = path.readlink()
+            return Entry(name, "link", None, f" -> {_shown(str(target), path.parent / target)}")
     except OSError as error:
-        return Entry(path.name, "gone", None, f" ({error.strerror})")
+        return Entry(name, "gone", None, f" ({error.strerror})")
     if stat.S_ISDIR(status.st_mode):
-        return Entry(path.name + "/", "dir", None)
+        return Entry(_shown(path.name, path, "/"), "dir", None)
     if stat.S_ISREG(status.st_mode):
-        return Entry(path.name, "file", status.st_size)
-    return Entry(path.name, "other", None)
+        return Entry(name, "file", status.st_size)
+    return Entry(name, "other", None)
+
+
+def _shown(name: str, path: Path, end: str = "") -> str:
+    return name + end if is_plain(name + end) else from_path(path) + end
 
 
 def _render(name: str, entries: list[Entry], left_out: int) -> str:

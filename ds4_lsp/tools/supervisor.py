@@ -10,7 +10,8 @@ A stand-alone script of the standard library, run as ``python -I -S supervisor.p
 - stderr: the output file, opened for writing.
 
 The command waits until ``started`` is written: whatever it does to its supervisor, its job is known by then. A
-supervisor that it stops (SIGSTOP) goes on when the server wakes it, and (Linux) when the server dies.
+supervisor that it stops (SIGSTOP) goes on when the server wakes it, and (Linux) when the server dies. One that is
+stopped again and again is killed by the server, with its job; when the server itself was killed, nobody is left to.
 
 The command leads a session of its own, so that it has no terminal and one signal reaches its group. Processes that
 left the group are found too: as a subreaper (``prctl(2)``, Linux) the supervisor inherits every orphan of its tree,

@@ -91,17 +91,15 @@ class Workspace:
     def display(self, path: Path) -> str:
         """The shortest name that :meth:`locate` takes for that real path: relative where that is certain.
 
-        A URI where the path is not valid UTF-8, so that any client can be sent it.
+        A URI where neither can be shown (see :func:`is_plain`).
         """
-        if not _is_text(str(path)):
-            return from_path(path)
         for root in self.roots:
             if path.is_relative_to(root):
                 name = path.relative_to(root).as_posix()
                 # In a second folder a relative name may mean a file of the first one.
-                if root == self.roots[0] or self.locate(name) == path:
+                if is_plain(name) and (root == self.roots[0] or self.locate(name) == path):
                     return name
-        return str(path)
+        return str(path) if is_plain(str(path)) else from_path(path)
 
     async def _leave(self, path: Path, name: str, call: Call) -> None:
         if self._settings().permissions.outside_workspace == "deny":
@@ -110,9 +108,9 @@ class Workspace:
             raise OutsideWorkspace(
                 f"{name}{where} is outside the workspace folders ({folders}), where nothing may be read or changed. "
                 "Use a path inside, or tell the user what you need from there.",
-                path=str(path),
+                path=self.display(path),
             )
-        await self._gate.check("outsideWorkspace", detail=str(path), key=str(path), call=call)
+        await self._gate.check("outsideWorkspace", detail=self.display(path), key=str(path), call=call)
 
 
 def _spelled(name: str) -> Path:
@@ -135,12 +133,20 @@ def _spelled(name: str) -> Path:
     return Path(text).expanduser() if text.startswith("~/") else Path(text)
 
 
-def _is_text(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def is_plain(name: str) -> bool:
+    """Whether a path can be shown, and given back, as it is spelled.
+
+    Not one that holds control or formatting characters, ends lines, or is no valid UTF-8: it would forge what stands
+    around it, or could not be sent. Nor one that is read as something else: with white space at its ends, a URI, a home
+    directory.
+    """
+    return (
+        name.isprintable()
+        and name == name.strip()
+        and not name.startswith("~/")
+        and name[:5].lower() != "file:"
+        and not _OTHER_SCHEME.match(name)
+    )
 
 
 def _real(path: Path) -> Path:

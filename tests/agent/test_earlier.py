@@ -50,6 +50,27 @@ def test_of_a_job_that_another_session_has_the_model_hears_where_it_is() -> None
     assert [(job.job, job.state) for job in earlier.jobs] == [(1, "elsewhere")]
 
 
+def _times(*events: tuple[float, str, dict[str, Any]]) -> dict[int, float]:
+    earlier = Earlier()
+    for seq, (time, type, data) in enumerate(events):
+        earlier.apply(Event(seq, type, time, data, None))
+    return {job.job: job.elapsed for job in earlier.jobs}
+
+
+def test_how_long_a_job_ran_is_known_after_a_restart() -> None:
+    begun = ("job/started", {"job": 1, "pid": 5, "command": "serve", "callId": "c1"})
+    another = ("job/started", {"job": 2, "pid": 6, "command": "watch", "callId": "c2"})
+    lost = [("job/ended", {"job": job, "state": "lost", "exitStatus": None}) for job in (1, 2)]
+    assert _times((10.0, *begun), (12.5, *EXITED)) == {1: 2.5}
+    # The clock was set back.
+    assert _times((10.0, *begun), (8.0, *EXITED)) == {1: 0.0}
+    # At 99 the session was opened again.
+    closed = ("compact/end", {"turn": 1, "error": "orphaned"})
+    told = (14.0, "turn/end", {"turn": 1})
+    last = [(99.0, *closed), (99.0, *lost[0]), (99.5, *lost[1]), (99.5, "turn/end", {"turn": 1})]
+    assert _times((10.0, *begun), (11.0, *another), told, *last) == {1: 4.0, 2: 3.0}
+
+
 @pytest.mark.parametrize(
     ("type", "data"),
     [
