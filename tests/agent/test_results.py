@@ -63,12 +63,16 @@ async def test_a_call_of_an_interrupted_reply_ends_for_the_client(stage: Any, pa
     pairs_are_whole(stage)
 
 
-async def test_a_call_whose_reply_broke_off_ends_for_the_client(stage: Any) -> None:
-    def die() -> None:
-        raise EngineDied("The engine process ended.")
+async def test_a_call_whose_reply_broke_off_ends_for_the_client(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    hear = stage.listener.event
 
+    def die_in_the_call(session_id: str, turn: int, kind: str, **data: Any) -> None:
+        hear(session_id, turn, kind, **data)
+        if kind == "tool.delta":
+            raise EngineDied("The engine process ended.")
+
+    monkeypatch.setattr(stage.listener, "event", die_in_the_call)
     stage.script(UNCLOSED)
-    stage.engine.at = ("decode", 40, die)
     result = await stage.prompt("look")
     assert result.stop_reason == "error"
     [(_, ok, text)] = told(stage, result.turn)
