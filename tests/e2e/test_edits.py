@@ -19,7 +19,7 @@ INVALID_PARAMS = -32602
 DOC = Path(__file__).parents[2] / "docs" / "guarded-edits.md"
 
 
-NO_TEXT = "-32602"
+NO_TEXT = str(INVALID_PARAMS)
 """InvalidParams: an argument with a lone surrogate is no text."""
 
 
