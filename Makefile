@@ -43,10 +43,10 @@ test-editors: install ## the suites in a real Neovim and a real VS Code (minutes
 demo: install ## a session on a real model: make demo [MODEL=/path/x.gguf] [PROMPT="..."]
 	@$(BIN)/python -m ds4_lsp.cli.demo $(if $(MODEL),--model "$(MODEL)") $(if $(PROMPT),--prompt "$(PROMPT)")
 
-bench: install ## what the server adds, as ratios and counts, into docs/performance.md (a quarter of an hour or more)
+bench: install ## what the server adds, as ratios and counts, into docs/performance.md (ten minutes on two cores)
 	@$(BIN)/python -m benchmarks --json build-bench.json --page docs/performance.md --plots docs/performance $(BENCH_ARGS)
 
-bench-quick: install ## the same on smaller sizes, printed only (minutes)
+bench-quick: install ## the same on smaller sizes, printed only (two minutes)
 	@$(BIN)/python -m benchmarks --quick $(BENCH_ARGS)
 
 bench-server: install ## optional: compile llama-server, which make bench then compares with (half an hour)
