@@ -135,6 +135,9 @@ class ModelHost:
         except Ds4Error as error:
             self.error = error.message
             raise
+        except BaseException as error:
+            self.error = f"Loading the model failed: {type(error).__name__}: {error}"
+            raise
         finally:
             self.loading = None
             forget()

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ds4_lsp.ports import Cancel
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
@@ -29,3 +31,20 @@ async def test_a_defect_in_work_that_nobody_waits_for_is_told_and_logged_with_it
         )
     assert stage.listener.messages == ["DS4: RuntimeError: a defect"]
     assert [record.exc_info[1].args for record in caplog.records if record.exc_info] == [("a defect",)]
+
+
+async def test_a_load_that_fails_by_a_defect_is_not_told_as_loaded(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(stage.listener, "progress_end", lambda _key, message="": ended.append(message))
+
+    async def defective(*_arguments: Any, **_named: Any) -> Any:
+        raise RuntimeError("a defect")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.engine, "load", defective)
+        with pytest.raises(RuntimeError, match="a defect"):
+            await stage.agent.runner.load_model(None, Cancel())
+    assert ended == ["Loading the model failed: RuntimeError: a defect"]
+    assert stage.agent.services.model.error == ended[0]
+    await stage.agent.runner.load_model(None, Cancel())
+    assert ended[1:] == ["loaded"]
