@@ -35,7 +35,13 @@ async def test_a_defect_in_work_that_nobody_waits_for_is_told_and_logged_with_it
 
 async def test_a_load_that_fails_by_a_defect_is_not_told_as_loaded(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
-    monkeypatch.setattr(stage.listener, "progress_end", lambda _key, message="": ended.append(message))
+    told = stage.listener.progress_end
+
+    def listen(key: str, message: str = "") -> None:
+        ended.append(message)
+        told(key, message)
+
+    monkeypatch.setattr(stage.listener, "progress_end", listen)
 
     async def defective(*_arguments: Any, **_named: Any) -> Any:
         raise RuntimeError("a defect")
