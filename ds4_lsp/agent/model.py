@@ -129,13 +129,13 @@ class ModelHost:
             )
             self.frames = await asyncio.to_thread(derive, info)
             self._loaded_as = wanted
-        except Cancelled:
+        except (Cancelled, asyncio.CancelledError):
             self.error = "Loading the model was cancelled."
             raise
         except Ds4Error as error:
             self.error = error.message
             raise
-        except BaseException as error:
+        except Exception as error:
             self.error = f"Loading the model failed: {type(error).__name__}: {error}"
             raise
         finally:

@@ -19,7 +19,7 @@ def refused(key: str, value: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("directory", ["~nosuchuser/x", "~a\0b/x", "/tmp/a\0b", "/tmp/\ud800", "sessions", "~\ud800"])
+@pytest.mark.parametrize("directory", ["~nosuchuser/x", "~a\0b/x", "/a\0b", "/\ud800", "sessions", "~\ud800"])
 def test_a_directory_that_cannot_exist_is_refused_where_it_is_read(directory: str) -> None:
     assert "directory" in refused("sessions.directory", directory)
 
