@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
 
-$(INSTALLED): requirements.lock requirements-build.lock pyproject.toml scripts/install.py scripts/nocommon.cmake
+$(INSTALLED): requirements.lock requirements-build.lock pyproject.toml scripts/install.py scripts/build.cmake
 	@$(PYTHON) scripts/install.py $(VENV)
 	@touch $@
 

@@ -44,9 +44,9 @@ def split_lock(text: str, package: str) -> tuple[str, str]:
     return text[: entry.start()] + text[entry.end() :], entry.group()
 
 
-def cmake_args(environment: Mapping[str, str], nocommon: Path) -> str:
+def cmake_args(environment: Mapping[str, str], recipe: Path) -> str:
     """The user's ``CMAKE_ARGS`` and then ours."""
-    return f"{environment.get('CMAKE_ARGS', '')} {OURS} -DCMAKE_PROJECT_INCLUDE={nocommon}".strip()
+    return f"{environment.get('CMAKE_ARGS', '')} {OURS} -DCMAKE_PROJECT_INCLUDE={recipe}".strip()
 
 
 def cpu_features() -> str:
@@ -148,10 +148,10 @@ def build_wheel(entry: str, folder: Path) -> None:
         run(python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", BUILD_LOCK)
         requirement = work / "compiled.txt"
         requirement.write_text(entry)
-        nocommon = work / "nocommon.cmake"
-        shutil.copy(ROOT / "scripts" / "nocommon.cmake", nocommon)
+        recipe = work / "build.cmake"
+        shutil.copy(ROOT / "scripts" / "build.cmake", recipe)
         path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
-        environment = {**os.environ, "CMAKE_ARGS": cmake_args(os.environ, nocommon), "PATH": path}
+        environment = {**os.environ, "CMAKE_ARGS": cmake_args(os.environ, recipe), "PATH": path}
         # No cache: pip's own would answer with a wheel built with other flags or on another CPU.
         build = ("wheel", "--no-cache-dir", "--no-build-isolation", "--no-deps", "--no-binary", COMPILED)
         run(python, "-m", "pip", *build, "--require-hashes", "-w", work / "out", "-r", requirement, env=environment)
