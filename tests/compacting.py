@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ds4_lsp.chat import render
-from ds4_lsp.dsml.syntax import SUMMARY_STOPS
 from ds4_lsp.ports import Cancel, Generated, GenerateRequest
 from ds4_lsp.protocol.commands import CompactArguments, CompactResult
 from ds4_lsp.session.verify import verify
+from ds4_lsp.syntax.marks import SUMMARY_STOPS
 
 HEADINGS = (
     "Primary Request and Intent",

@@ -12,12 +12,12 @@ from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.transcript import Transcript
 from ds4_lsp.chat import render
 from ds4_lsp.compaction import Item, OnSummary, Speeds, Summary, SummaryRequest
-from ds4_lsp.dsml.syntax import SUMMARY_STOPS
 from ds4_lsp.ports import Cancel, GenerateRequest, OnProgress, Segment
 from ds4_lsp.protocol.commands import Usage
 from ds4_lsp.protocol.errors import EngineDied
 from ds4_lsp.protocol.settings import CompactionSettings
 from ds4_lsp.session.events import Event
+from ds4_lsp.syntax.marks import SUMMARY_STOPS
 
 COUNTS_KEPT = 64
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ds4_lsp.dsml.events import Text, Thinking
-from ds4_lsp.dsml.parser import StreamParser
 from ds4_lsp.protocol.errors import InvalidRequest, NotFound
 from ds4_lsp.session import history
+from ds4_lsp.syntax.events import Text, Thinking
+from ds4_lsp.syntax.parser import StreamParser
 
 if TYPE_CHECKING:
     from ds4_lsp.agent.sessions import Sessions

@@ -5,7 +5,7 @@ Measured on Qwen2.5-Coder 1.5B: without it the model answers from imagination, w
 
 from __future__ import annotations
 
-from ds4_lsp.dsml.prompt import render_calls
+from ds4_lsp.syntax.prompt import render_calls
 
 _PATH = "src/app.py"
 _TAG = "5f3a90c1"

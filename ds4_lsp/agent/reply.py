@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ds4_lsp.dsml import events as dsml
-from ds4_lsp.dsml.parser import StreamParser
 from ds4_lsp.ports import ToolSpec
+from ds4_lsp.syntax import events as dsml
+from ds4_lsp.syntax.parser import StreamParser
 
 Emit = Callable[..., None]
 

@@ -11,11 +11,11 @@ from ds4_lsp.agent.reply import Reply
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.transcript import Transcript, tokenizer_name
-from ds4_lsp.dsml.grammar import grammar
-from ds4_lsp.dsml.syntax import CALLS_STOP, TOOL_CALLS_OPEN, thinking_quiet
 from ds4_lsp.ports import Generated, GenerateRequest, Sampling, ToolSpec
 from ds4_lsp.protocol.errors import Ds4Error
 from ds4_lsp.protocol.settings import Settings
+from ds4_lsp.syntax.grammar import grammar
+from ds4_lsp.syntax.marks import CALLS_STOP, TOOL_CALLS_OPEN, thinking_quiet
 
 if TYPE_CHECKING:
     from ds4_lsp.agent.turn import Outcome

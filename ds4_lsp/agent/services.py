@@ -16,11 +16,11 @@ from ds4_lsp.agent.script import Script
 from ds4_lsp.agent.trace import Trace
 from ds4_lsp.agent.transcript import Transcript
 from ds4_lsp.chat import render, system
-from ds4_lsp.dsml.prompt import tool_instructions
 from ds4_lsp.ports import Editor, Engine, Listener
 from ds4_lsp.protocol.commands import State
 from ds4_lsp.protocol.errors import NoModel
 from ds4_lsp.protocol.settings import Settings
+from ds4_lsp.syntax.prompt import tool_instructions
 
 
 @dataclass

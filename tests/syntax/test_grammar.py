@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ds4_lsp.dsml.events import CallsEnd, Malformed, ToolCall
-from ds4_lsp.dsml.grammar import grammar
-from ds4_lsp.dsml.prompt import render_calls
 from ds4_lsp.ports import ParameterSpec, ToolSpec
+from ds4_lsp.syntax.events import CallsEnd, Malformed, ToolCall
+from ds4_lsp.syntax.grammar import grammar
+from ds4_lsp.syntax.prompt import render_calls
 
 ACCEPTED = -1
 

@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
-from ds4_lsp.dsml import syntax
-from ds4_lsp.dsml.arguments import Written, resolve
-from ds4_lsp.dsml.events import (
+from ds4_lsp.ports import ToolSpec
+from ds4_lsp.syntax import marks
+from ds4_lsp.syntax.arguments import Written, resolve
+from ds4_lsp.syntax.events import (
     CallsEnd,
     DroppedCall,
     Malformed,
@@ -24,15 +25,14 @@ from ds4_lsp.dsml.events import (
     ToolCall,
     ToolStart,
 )
-from ds4_lsp.dsml.syntax import Marker
-from ds4_lsp.ports import ToolSpec
+from ds4_lsp.syntax.marks import Marker
 
 _INK = re.compile("[^ \t\r\n]")
 
 DROPPED = "A tool call inside thinking is not run. Finish thinking first, then write the call in the reply itself."
 STRAY = (
     "That is no tool call: nothing was run. A call is one block that begins with "
-    f"{syntax.TOOL_CALLS_OPEN} and holds invoke and parameter tags with exactly the bars shown in the system prompt."
+    f"{marks.TOOL_CALLS_OPEN} and holds invoke and parameter tags with exactly the bars shown in the system prompt."
 )
 
 
@@ -164,20 +164,20 @@ class StreamParser:
             self._at = end
         if end == len(text):
             return False
-        if match := syntax.THINK_OPENING.at(text, end):
+        if match := marks.THINK_OPENING.at(text, end):
             self._at = match.end()
             self._state = _State.THINK
             return True
-        if not self._final and syntax.THINK_OPENING.may_begin(text, end):
+        if not self._final and marks.THINK_OPENING.may_begin(text, end):
             return False
         self._state = _State.TEXT
         return True
 
     def _text(self) -> bool:
-        marker = self._until((*syntax.CALLS_OPENINGS, *syntax.STRAYS), self._say)
+        marker = self._until((*marks.CALLS_OPENINGS, *marks.STRAYS), self._say)
         if marker is None:
             return False
-        if marker in syntax.CALLS_OPENINGS:
+        if marker in marks.CALLS_OPENINGS:
             self._calls_in_block = 0
             self._state = _State.BLOCK
             return True
@@ -189,10 +189,10 @@ class StreamParser:
         return True
 
     def _think(self) -> bool:
-        marker = self._until((syntax.THINK_CLOSING, *syntax.CALLS_OPENINGS), self._muse)
+        marker = self._until((marks.THINK_CLOSING, *marks.CALLS_OPENINGS), self._muse)
         if marker is None:
             return False
-        if marker is syntax.THINK_CLOSING:
+        if marker is marks.THINK_CLOSING:
             self._state = _State.TEXT
         else:
             self._muse(self._matched)
@@ -210,42 +210,42 @@ class StreamParser:
     # --- inside a block -------------------------------------------------------------------------------------------
 
     def _block(self) -> bool:
-        marker, name, decided = self._tag((syntax.INVOKE_OPENING, syntax.CALLS_CLOSING))
-        if marker is syntax.INVOKE_OPENING:
+        marker, name, decided = self._tag((marks.INVOKE_OPENING, marks.CALLS_CLOSING))
+        if marker is marks.INVOKE_OPENING:
             self._name, self._parameters = name, []
             self._calls_in_block += 1
             self._events.append(ToolStart(self._calls, name))
             self._state = _State.INVOKE
-        elif marker is syntax.CALLS_CLOSING:
+        elif marker is marks.CALLS_CLOSING:
             if not self._calls_in_block:
                 self._events.append(Malformed("The block of tool calls held no call: nothing was run.", ""))
             self._events.append(CallsEnd())
             self._state = _State.TEXT
         elif decided:
-            self._fail(f'expected <{syntax.DSML}invoke name="TOOL"> or {syntax.TOOL_CALLS_CLOSE}')
+            self._fail(f'expected <{marks.DSML}invoke name="TOOL"> or {marks.TOOL_CALLS_CLOSE}')
         return marker is not None or decided
 
     def _invoke(self) -> bool:
-        openings = (syntax.PARAMETER_TEXT_OPENING, syntax.PARAMETER_JSON_OPENING)
-        marker, name, decided = self._tag((*openings, syntax.INVOKE_CLOSING))
+        openings = (marks.PARAMETER_TEXT_OPENING, marks.PARAMETER_JSON_OPENING)
+        marker, name, decided = self._tag((*openings, marks.INVOKE_CLOSING))
         if marker in openings:
             self._parameter, self._value = name, []
-            self._is_text = marker is syntax.PARAMETER_TEXT_OPENING
+            self._is_text = marker is marks.PARAMETER_TEXT_OPENING
             self._state = _State.VALUE
-        elif marker is syntax.INVOKE_CLOSING:
+        elif marker is marks.INVOKE_CLOSING:
             arguments, error = resolve(self._specs, self._name, self._parameters)
             self._events.append(ToolCall(self._calls, self._name, arguments, error))
             self._calls += 1
             self._state = _State.BLOCK
         elif decided:
             self._fail(
-                f'in the call of {self._name} expected <{syntax.DSML}parameter name="NAME" string="true"> '
-                f'(string="false" for JSON) or {syntax.INVOKE_CLOSE}'
+                f'in the call of {self._name} expected <{marks.DSML}parameter name="NAME" string="true"> '
+                f'(string="false" for JSON) or {marks.INVOKE_CLOSE}'
             )
         return marker is not None or decided
 
     def _in_value(self) -> bool:
-        if self._until((syntax.PARAMETER_CLOSING,), self._append) is None:
+        if self._until((marks.PARAMETER_CLOSING,), self._append) is None:
             return False
         self._parameters.append(Written(self._parameter, "".join(self._value), self._is_text))
         self._state = _State.INVOKE
@@ -267,7 +267,7 @@ class StreamParser:
         self._state = _State.FAULT
 
     def _in_fault(self) -> bool:
-        if self._until((syntax.CALLS_CLOSING,), self._faulty.append) is None:
+        if self._until((marks.CALLS_CLOSING,), self._faulty.append) is None:
             return False
         message, index = self._fault
         self._events += [Malformed(message, "".join(self._faulty), index), CallsEnd()]
@@ -279,7 +279,7 @@ class StreamParser:
 
     def _unfinished(self) -> str:
         wanted = {
-            _State.VALUE: f"{self._parameter} of {self._name} was not closed by {syntax.PARAMETER_CLOSE}",
-            _State.INVOKE: f"the call of {self._name} was not closed by {syntax.INVOKE_CLOSE}",
-        }.get(self._state, f"the block was not closed by {syntax.TOOL_CALLS_CLOSE}")
+            _State.VALUE: f"{self._parameter} of {self._name} was not closed by {marks.PARAMETER_CLOSE}",
+            _State.INVOKE: f"the call of {self._name} was not closed by {marks.INVOKE_CLOSE}",
+        }.get(self._state, f"the block was not closed by {marks.TOOL_CALLS_CLOSE}")
         return f"Unfinished tool call: {wanted}. It was not run; write the call again."

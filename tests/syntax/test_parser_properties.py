@@ -7,9 +7,9 @@ from dataclasses import fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds4_lsp.dsml.events import Text, Thinking, ToolCall
-from ds4_lsp.dsml.parser import StreamParser
-from ds4_lsp.dsml.prompt import render_call, render_calls
+from ds4_lsp.syntax.events import Text, Thinking, ToolCall
+from ds4_lsp.syntax.parser import StreamParser
+from ds4_lsp.syntax.prompt import render_call, render_calls
 
 INK = "é"
 """A character that no mark contains: it may get lost nowhere."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ds4_lsp.dsml.syntax import BAR, DSML, INVOKE_CLOSE, TOOL_CALLS_CLOSE, TOOL_CALLS_OPEN
 from ds4_lsp.ports import ParameterSpec, ToolSpec
+from ds4_lsp.syntax.marks import BAR, DSML, INVOKE_CLOSE, TOOL_CALLS_CLOSE, TOOL_CALLS_OPEN
 
 # A text and its closing tag, as an automaton that is always in one state. After "</", white space or not, a bar can
 # only be the closing tag's: the parser would take it for one. Each rule ends in at most one other: no stack grows.

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ds4_lsp.dsml.events import ParameterDelta, ParserEvent, Text, Thinking
-from ds4_lsp.dsml.parser import StreamParser
 from ds4_lsp.ports import ParameterSpec, ToolSpec
+from ds4_lsp.syntax.events import ParameterDelta, ParserEvent, Text, Thinking
+from ds4_lsp.syntax.parser import StreamParser
 
 TOOLS = (
     ToolSpec(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ds4_lsp.dsml import syntax
-from ds4_lsp.dsml.events import CallsEnd, ToolCall
-from ds4_lsp.dsml.prompt import render_call, tool_instructions
 from ds4_lsp.ports import ParameterSpec, ToolSpec
+from ds4_lsp.syntax import marks
+from ds4_lsp.syntax.events import CallsEnd, ToolCall
+from ds4_lsp.syntax.prompt import render_call, tool_instructions
 
 
 def example_of(section):
-    start = section.index(syntax.TOOL_CALLS_OPEN)
-    return section[start : section.index(syntax.TOOL_CALLS_CLOSE) + len(syntax.TOOL_CALLS_CLOSE)]
+    start = section.index(marks.TOOL_CALLS_OPEN)
+    return section[start : section.index(marks.TOOL_CALLS_CLOSE) + len(marks.TOOL_CALLS_CLOSE)]
 
 
 def test_the_example_is_a_call_that_runs(tools, parse):
@@ -45,9 +45,9 @@ def test_every_tool_and_parameter_is_listed_with_its_kind(tools):
 
 def test_there_is_one_block_and_no_thinking_mark_in_the_section(tools):
     section = tool_instructions(tools)
-    assert section.count(syntax.TOOL_CALLS_OPEN) == 1
-    assert syntax.THINK_OPEN not in section
-    assert syntax.THINK_CLOSE not in section
+    assert section.count(marks.TOOL_CALLS_OPEN) == 1
+    assert marks.THINK_OPEN not in section
+    assert marks.THINK_CLOSE not in section
 
 
 def test_no_tools_no_section():

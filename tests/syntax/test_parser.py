@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ds4_lsp.dsml.events import (
+from ds4_lsp.syntax.events import (
     CallsEnd,
     DroppedCall,
     Malformed,
@@ -14,7 +14,7 @@ from ds4_lsp.dsml.events import (
     ToolCall,
     ToolStart,
 )
-from ds4_lsp.dsml.parser import StreamParser
+from ds4_lsp.syntax.parser import StreamParser
 
 READ = (
     '<｜DSML｜invoke name="read">\n<｜DSML｜parameter name="path" string="true">a.py</｜DSML｜parameter>\n'

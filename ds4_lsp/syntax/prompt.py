@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ds4_lsp.dsml.syntax import (
+from ds4_lsp.ports import ParameterSpec, ToolSpec
+from ds4_lsp.syntax.marks import (
     DSML,
     INVOKE_CLOSE,
     PARAMETER_CLOSE,
@@ -18,7 +19,6 @@ from ds4_lsp.dsml.syntax import (
     TOOL_CALLS_CLOSE,
     TOOL_CALLS_OPEN,
 )
-from ds4_lsp.ports import ParameterSpec, ToolSpec
 
 _SECTION = """\
 # Tools

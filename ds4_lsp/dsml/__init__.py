@@ -1,1 +1,0 @@
-"""DeepSeek's tool-call syntax: parser, grammar, prompt text. Pure."""
