@@ -9,10 +9,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SampleCall:
-    """``arguments``: one string, one integer, one boolean. Names and values are sentinels."""
+    """``arguments``: one string, one integer, one boolean. Names and values are sentinels. ``call_id``: what the
+    rendering was given as the call's id (the two differ); a template may write it."""
 
     name: str
     arguments: Mapping[str, Any]
+    call_id: str = ""
 
 
 @dataclass(frozen=True)
