@@ -94,6 +94,11 @@ class Sampling:
     top_p: float = 1.0
     min_p: float = 0.0
     seed: int | None = None
+    top_k: int = 0
+    """How many of the likeliest tokens are drawn from; 0 is all."""
+    repeat_penalty: float = 1.0
+    """Makes the reply's own last 64 tokens less likely, by this factor on their logits; 1 is off. What stands in the
+    conversation, such as a file's text, is not penalised: it has to be copied exactly."""
 
 
 GREEDY = Sampling()
@@ -114,11 +119,16 @@ class StopRule:
 
 @dataclass(frozen=True)
 class Quiet:
-    """A span of output, such as thinking, in which neither stop rules nor the grammar work."""
+    """Spans of output, such as thinking, in which neither stop rules nor the grammar work.
 
-    open: str
-    close: str
+    Any of ``opens`` begins a span, any of ``closes`` ends it, as often as they come. A mark is a text; whether the
+    model writes it as one control token or letter by letter does not matter.
+    """
+
+    opens: tuple[str, ...]
+    closes: tuple[str, ...]
     initially: bool
+    """The reply begins inside a span."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +149,18 @@ class GenerateRequest:
     stops: tuple[StopRule, ...] = ()
     stop_texts: tuple[str, ...] = ()
     """Texts of control tokens (a role's start, say) that end the reply besides the model's own; not in the output."""
+    goes_on: tuple[str, ...] = ()
+    """Texts of control tokens that do not end the reply, though llama.cpp or ``stop_texts`` say so: marks between the
+    parts of one reply, such as ``<|end|>`` after a channel. They are in the output."""
+    visible: tuple[str, ...] = ()
+    """Texts of control tokens that end the reply and are in the output all the same: marks that close a call, such as
+    ``<|call|>``. Control tokens that end nothing are in the output anyway."""
     quiet: Quiet | None = None
     grammar: str | None = None
-    """GBNF whose root matches from the first character of ``grammar_trigger`` on."""
-    grammar_trigger: str | None = None
+    """GBNF whose root matches from the first character of whichever of ``grammar_triggers`` comes first. Where it is
+    complete, only an end token or one of ``goes_on`` may follow; after the latter it waits for the next trigger."""
+    grammar_triggers: tuple[str, ...] = ()
+    """Texts; whether a control token or letters make them does not matter."""
     forced: Forced | None = None
 
 

@@ -113,7 +113,7 @@ class RoundRunner:
             stop_texts=frames.stop_texts,
             quiet=thinking_quiet(thinking),
             grammar=grammar(specs) if settings.dsml.grammar else None,
-            grammar_trigger=TOOL_CALLS_OPEN,
+            grammar_triggers=(TOOL_CALLS_OPEN,),
             forced=self._services.script.next("turn"),
         )
 

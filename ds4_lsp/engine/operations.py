@@ -15,7 +15,7 @@ from ds4_lsp.engine.frames import fingerprint
 from ds4_lsp.engine.loading import Loaded, load
 from ds4_lsp.engine.plan import plan
 from ds4_lsp.engine.reply import Reply
-from ds4_lsp.engine.reply import Request as ReplyRequest
+from ds4_lsp.engine.request import Request as ReplyRequest
 from ds4_lsp.protocol.errors import ContextTooSmall, InvalidRequest, NoModel, StorageFailed
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Operations:
 
     def _generate(self, request: Request) -> None:
         loaded = self._model()
-        reply_request = ReplyRequest(loaded, request.fields["request"])
+        reply_request = ReplyRequest(loaded.vocabulary, request.fields["request"])
         if not request.fields["keep"] + len(request.tokens):
             raise InvalidRequest("a reply needs at least one token before it")
         synced = self._evaluate(request, logits=True)

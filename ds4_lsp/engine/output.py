@@ -11,7 +11,7 @@ from typing import Any
 from ds4_lsp.engine.partial import PartialMatcher
 
 REACH = 256
-"""Longest match of a stop rule, in code points."""
+"""Longest match of a stop rule, and longest mark, in code points."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,45 @@ class Match:
     end: int
 
 
+class Marks:
+    """Texts of which the first to be complete counts, the longest where several end there: the same one is found
+    however the text arrives."""
+
+    def __init__(self, texts: Sequence[str] = ()) -> None:
+        self._texts = tuple(dict.fromkeys(texts))
+        self.longest = max(map(len, self._texts), default=0)
+
+    def find(self, text: str, start: int) -> tuple[int, int] | None:
+        """Start and end of the first mark at or after ``start``."""
+        found = [(at + len(mark), at) for mark in self._texts if (at := text.find(mark, start)) >= 0]
+        if not found:
+            return None
+        end, at = min(found)
+        return at, end
+
+
 class Output:
     """Fed each sampled token's bytes; says when a stop rule matched, and which text may be shown.
 
-    In a quiet span neither stops nor the trigger work. Both markers, matches and the trigger may be split over tokens.
+    In a quiet span neither stops nor triggers work. Marks, matches and triggers may be split over tokens. Where several
+    compete, the one that is complete first wins, and the beginning of a quiet span where two are at once.
     """
 
     def __init__(
         self,
         stops: Sequence[Stop] = (),
-        quiet: tuple[str, str, bool] | None = None,
-        trigger: str | None = None,
+        quiet: tuple[Sequence[str], Sequence[str], bool] | None = None,
+        triggers: Sequence[str] = (),
     ) -> None:
+        opens, closes, self._quiet = quiet or ((), (), False)
         self._stops = stops
-        self._open, self._close, self._quiet = quiet or ("", "", False)
-        self._trigger = trigger
+        self._opens, self._closes, self._triggers = Marks(opens), Marks(closes), Marks(triggers)
         self.trigger_at: int | None = None
-        """Position of the trigger's first character, once it was seen."""
+        """Position of the trigger's first character, once one was seen."""
+        self.bound = False
+        """The grammar is in force: what looks like the beginning of a quiet span is a value in a call."""
+        self._awaited = 0
+        """Where a trigger may begin at the earliest."""
         self._partials = [PartialMatcher(stop.pattern.pattern) for stop in stops if not stop.keep]
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._window = ""
@@ -120,17 +142,22 @@ class Output:
         self._taken = max(position, self._taken)
         return text
 
+    def rearm(self) -> None:
+        """Await the next trigger, in the text that follows."""
+        self.trigger_at = None
+        self._awaited = self.end
+
     def _scan(self) -> Match | None:
         while True:
             if self._quiet:
-                at = self._find(self._close, max(self._span, self._scanned - len(self._close)))
-                if at is None:
+                closed = self._find(self._closes)
+                if closed is None:
                     return None
                 self._quiet = False
-                self._span = self._fed = at + len(self._close)
+                self._span = self._fed = closed[1]
                 continue
-            opened = self._find(self._open, max(self._span, self._scanned - len(self._open))) if self._open else None
-            limit = self.end if opened is None else opened
+            opened = None if self.bound else self._find(self._opens)
+            limit = self.end if opened is None else opened[1] - 1
             match = self._first_match(limit)
             self._feed(limit, match)
             if match is not None:
@@ -139,13 +166,15 @@ class Output:
             if opened is None:
                 return None
             self._quiet = True
-            self._span = opened + len(self._open)
+            self._span = opened[1]
             for partial in self._partials:
                 partial.reset()
 
-    def _find(self, text: str, start: int) -> int | None:
-        at = self._window.find(text, max(0, start - self._base))
-        return None if at < 0 else at + self._base
+    def _find(self, marks: Marks, start: int = 0) -> tuple[int, int] | None:
+        """The first of the marks in the current span, of those that the last token completed."""
+        start = max(start, self._span, self._scanned - marks.longest + 1)
+        found = marks.find(self._window, max(0, start - self._base))
+        return None if found is None else (found[0] + self._base, found[1] + self._base)
 
     def _first_match(self, limit: int) -> Match | None:
         start = max(self._span, self._scanned - REACH) - self._base
@@ -164,10 +193,8 @@ class Output:
         self._fed = max(self._fed, limit)
 
     def _look_for_trigger(self, limit: int) -> None:
-        if self._trigger and self.trigger_at is None:
-            at = self._find(self._trigger, max(self._span, self._scanned - len(self._trigger)))
-            if at is not None and at + len(self._trigger) <= limit:
-                self.trigger_at = at
+        if self.trigger_at is None and (found := self._find(self._triggers, self._awaited)) and found[1] <= limit:
+            self.trigger_at = found[0]
 
     def _trim(self) -> None:
         """Forget text that was taken and that no match can reach."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
-from typing import Any, TypeAlias
-
-import llama_cpp.llama_cpp as C
+from typing import TypeAlias
 
 from ds4_lsp.engine.fault import faults
 from ds4_lsp.engine.loading import Loaded
-from ds4_lsp.engine.output import Match, Output, Stop
-from ds4_lsp.engine.sampler import Constraint, Sampler, check_grammar
-from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
+from ds4_lsp.engine.output import Match, Output
+from ds4_lsp.engine.request import Request
+from ds4_lsp.engine.sampler import Constraint, Sampler
+from ds4_lsp.protocol.errors import Ds4Error
 
 FLUSH_SECONDS = 0.04
 """Tokens sampled within that time travel in one message; the first goes at once. As often as the server tells its
@@ -34,47 +32,6 @@ class Ending:
     count: int
 
 
-class Request:
-    """A generate request, checked and resolved for the loaded model. Raises ``InvalidRequest``."""
-
-    def __init__(self, loaded: Loaded, fields: dict[str, Any]) -> None:
-        vocabulary = loaded.vocabulary
-        self.max_tokens: int = fields["maxTokens"]
-        self.sampling: dict[str, Any] = fields["sampling"]
-        self.stops = [self._stop(*rule) for rule in fields["stops"]]
-        self.stop_ids: set[int] = set()
-        for text in fields["stopTexts"]:
-            ids = vocabulary.tokenize([(text, True)])
-            if len(ids) == 1:
-                self.stop_ids.add(ids[0])
-            elif ids:
-                # No token of this model: then the text itself is what to watch for.
-                self.stops.append(Stop(None, re.compile(re.escape(text)), keep=False, cuts_tokens=True))
-        self.quiet: tuple[str, str, bool] | None = tuple(fields["quiet"]) if fields["quiet"] else None
-        if self.quiet is not None and not (self.quiet[0] and self.quiet[1]):
-            raise InvalidRequest("a quiet span needs an opening and a closing marker")
-        self.grammar: str | None = fields["grammar"]
-        self.trigger: str | None = fields["grammarTrigger"]
-        if self.grammar is not None:
-            check_grammar(vocabulary, self.grammar)
-            if not self.trigger:
-                raise InvalidRequest("a grammar needs a trigger")
-        self.forced: array[int] | None = None
-        self.delay = 0.0
-        if fields["forced"] is not None:
-            text, self.delay = fields["forced"]
-            self.forced = vocabulary.tokenize([(text, True)])
-            if vocabulary.end_of_turn is not None:
-                self.forced.append(vocabulary.end_of_turn)
-
-    @staticmethod
-    def _stop(name: str, pattern: str, keep: bool) -> Stop:
-        try:
-            return Stop(name, re.compile(pattern), keep)
-        except re.error as error:
-            raise InvalidRequest(f"the stop rule {name} is no regular expression: {error}") from None
-
-
 class Reply:
     """Samples one reply after a prefill that left logits behind."""
 
@@ -88,10 +45,9 @@ class Reply:
         self._cancel = cancel
         self._emit = emit
         self._note = note
-        sampling = request.sampling
-        self._sampler = Sampler(sampling["temperature"], sampling["topP"], sampling["minP"], sampling["seed"])
+        self._sampler = Sampler(request.sampling)
         armed = request.grammar is not None and request.forced is None
-        self._output = Output(request.stops, request.quiet, request.trigger if armed else None)
+        self._output = Output(request.stops, request.quiet, request.triggers if armed else ())
         self._armed = armed
         self._constraint: Constraint | None = None
         self._sampled = array("i")
@@ -116,25 +72,25 @@ class Reply:
         count = len(self._sampled)
         if match is None:
             return Ending(reason, None, count)
-        if match.stop.cuts_tokens:
-            return Ending("end", None, self._tokens_before(match.start))
+        if match.stop.name is None:
+            return Ending("end", None, self._tokens_before(match.start) if match.stop.cuts_tokens else count)
         return Ending("stop", match.stop.name, count)
 
     def _loop(self) -> tuple[str, Match | None]:
         memory, sampled = self._memory, self._sampled
-        end_ids, monotonic = self._vocabulary.end_ids, time.monotonic
+        ends, cuts, monotonic = self._request.ends, self._request.cuts, time.monotonic
         limit = self._request.max_tokens
         while len(sampled) < limit:
             token = self._next_token()
             if self._cancel.is_set():
                 return "cancelled", None
-            if token in self._request.stop_ids:
+            if token in cuts:
                 return "end", None
             match = self._add(token)
-            if sampled[-1] in end_ids:
-                return "end", None
             if match is not None:
                 return "stop", match
+            if sampled[-1] in ends:
+                return "end", None
             now = monotonic()
             if now - self._flushed >= FLUSH_SECONDS:
                 self._flush(now)
@@ -147,29 +103,37 @@ class Reply:
 
     def _add(self, token: int) -> Match | None:
         """Append a token, or another in its place where the grammar begins; the stop rule that it completes."""
-        if token in self._vocabulary.end_ids:
-            match = None
-        elif self._armed:
+        if self._armed and token not in self._request.silent:
             token, match = self._place(token)
         else:
-            match = self._output.add(self._vocabulary.piece(token))
+            match = self._add_text(token)
         self._sampled.append(token)
         return match
+
+    def _add_text(self, token: int) -> Match | None:
+        return None if token in self._request.silent else self._output.add(self._vocabulary.piece(token))
 
     def _next_token(self) -> int:
         if self._request.forced is not None:
             return self._forced_token(self._request.forced)
-        token = int(C.llama_sampler_sample(self._sampler.chain, self._context, -1))
-        if self._constraint is None or self._constraint.accept(token):
+        token = self._sampler.sample(self._context, self._vocabulary.size, self._sampled)
+        constraint = self._constraint
+        if constraint is None:
             return token
-        return self._constrained(self._constraint, token, "no token continues the grammar")
+        if token in self._request.goes_on and constraint.complete:
+            self._rearm()
+        elif not constraint.accept(token):
+            token = self._constrained(constraint, token, "no token continues the grammar")
+            if token in self._request.goes_on and self._constraint is not None and constraint.complete:
+                self._rearm()
+        return token
 
     def _forced_token(self, forced: array[int]) -> int:
         self._cancel.wait(max(0.0, self._begun + self._request.delay - time.monotonic()))
         self._begun = time.monotonic()
         # The script ends with an end token; where the model has none, its exhaustion is the end.
         position = len(self._sampled)
-        return forced[position] if position < len(forced) else min(self._vocabulary.end_ids, default=0)
+        return forced[position] if position < len(forced) else self._request.end or 0
 
     def _constrained(self, constraint: Constraint, refused: int, why: str) -> int:
         """A token that the grammar accepts in place of one that it refused; that one, and no grammar, if none is."""
@@ -202,7 +166,7 @@ class Reply:
         if chosen == token:
             return token, match
         output.undo(mark)
-        return chosen, None if chosen in self._vocabulary.end_ids else output.add(piece(chosen))
+        return chosen, self._add_text(chosen)
 
     def _engage(self, trigger_at: int) -> Constraint | None:
         """Make the constraint, and feed it the tokens from the one with the trigger's first character up to the one
@@ -215,14 +179,25 @@ class Reply:
         prefix = "" if start is None else self._output.slice(start, trigger_at)
         self._constraint = constraint = Constraint(self._vocabulary, self._request.grammar or "", prefix)
         if start is not None and constraint.accept_all(self._sampled[first:]):
+            self._output.bound = True
             return constraint
         self._disarm("the text before the trigger does not fit it")
         return None
 
-    def _disarm(self, why: str) -> None:
+    def _release(self) -> None:
         if self._constraint is not None:
             self._constraint.free()
             self._constraint = None
+        self._output.bound = False
+
+    def _rearm(self) -> None:
+        """The call is complete and the reply goes on: the grammar waits for the next one."""
+        self._release()
+        self._output.rearm()
+        self._armed = True
+
+    def _disarm(self, why: str) -> None:
+        self._release()
         self._note(f"the grammar is off for the rest of this reply: {why}")
 
     def _tokens_before(self, position: int) -> int:

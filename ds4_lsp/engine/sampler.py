@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import llama_cpp.llama_cpp as C
@@ -19,23 +19,49 @@ _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32
 """As ``llama_token_data``."""
 
 
-class Sampler:
-    """llama.cpp's chain: top-p, min-p, temperature, draw; or greedy at temperature 0."""
+PENALISED = 64
+"""Tokens that the repeat penalty looks back: llama.cpp's own default."""
 
-    def __init__(self, temperature: float, top_p: float, min_p: float, seed: int | None) -> None:
+
+def penalise(logits: np.ndarray[Any, Any], recent: Sequence[int], penalty: float) -> None:
+    """Make ``recent`` tokens less likely, in place: positive logits are divided, others multiplied. Keskar et al.,
+    *CTRL* (2019), with llama.cpp's cure for negative logits."""
+    ids = np.unique(np.asarray(recent, dtype=np.int64))
+    values = logits[ids]
+    logits[ids] = np.where(values > 0, values / penalty, values * penalty)
+
+
+class Sampler:
+    """Repeat penalty, then llama.cpp's chain: top-k, top-p, min-p, temperature, draw; or greedy at temperature 0."""
+
+    def __init__(self, sampling: Mapping[str, Any]) -> None:
+        """``sampling``: as in ``ports.Sampling``, under its names on the wire."""
         self.chain = C.llama_sampler_chain_init(C.llama_sampler_chain_default_params())
-        if temperature <= 0:
+        self._penalty: float = sampling["repeatPenalty"]
+        if sampling["temperature"] <= 0:
             self._add(C.llama_sampler_init_greedy())
             return
-        if top_p < 1:
-            self._add(C.llama_sampler_init_top_p(top_p, 1))
-        if min_p > 0:
-            self._add(C.llama_sampler_init_min_p(min_p, 1))
-        self._add(C.llama_sampler_init_temp(temperature))
+        if sampling["topK"] > 0:
+            self._add(C.llama_sampler_init_top_k(sampling["topK"]))
+        if sampling["topP"] < 1:
+            self._add(C.llama_sampler_init_top_p(sampling["topP"], 1))
+        if sampling["minP"] > 0:
+            self._add(C.llama_sampler_init_min_p(sampling["minP"], 1))
+        self._add(C.llama_sampler_init_temp(sampling["temperature"]))
+        seed = sampling["seed"]
         self._add(C.llama_sampler_init_dist(C.LLAMA_DEFAULT_SEED if seed is None else seed))
 
     def _add(self, sampler: Any) -> None:
         C.llama_sampler_chain_add(self.chain, sampler)
+
+    def sample(self, context: Any, size: int, sampled: Sequence[int]) -> int:
+        """The next token after ``sampled``, which are the reply's so far; ``size``: that of the vocabulary. Once per
+        step: the penalty is applied to the context's own logits, so that ``Constraint.choose`` sees it too. A token
+        that is refused afterwards leaves no trace, since the penalty looks at ``sampled`` alone."""
+        if self._penalty != 1 and sampled:
+            logits = np.ctypeslib.as_array(C.llama_get_logits_ith(context, -1), shape=(size,))
+            penalise(logits, sampled[-PENALISED:], self._penalty)
+        return int(C.llama_sampler_sample(self.chain, context, -1))
 
     def choose(self, candidates: Any) -> int:
         """The chain's choice among ``llama_token_data_array``."""
@@ -90,10 +116,16 @@ class Constraint:
             root = "root"
         self._sampler = _init(vocabulary, grammar, root)
         self._size = vocabulary.size
+        self._end = min(vocabulary.end_ids, default=None)
         self._one = (C.llama_token_data * 1)()
         self._array = C.llama_token_data_array(
             ctypes.cast(self._one, C.llama_token_data_p), ctypes.c_size_t(1), -1, False
         )
+
+    @property
+    def complete(self) -> bool:
+        """Whether the grammar allows the reply to end here."""
+        return self._end is not None and self.allows(self._end)
 
     def allows(self, token: int) -> bool:
         if not self._sampler:

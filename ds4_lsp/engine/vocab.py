@@ -35,12 +35,10 @@ class Vocabulary:
         return self._text(C.llama_vocab_eos(self._handle))
 
     @property
-    def end_of_turn(self) -> int | None:
-        """The token that ends a turn: EOT where the model has one, else EOS."""
-        for token in (C.llama_vocab_eot(self._handle), C.llama_vocab_eos(self._handle)):
-            if token >= 0:
-                return int(token)
-        return min(self.end_ids, default=None)
+    def usual_ends(self) -> list[int]:
+        """What ends a turn: EOT where the model has one, then EOS. llama.cpp may take a mark inside a reply for EOT."""
+        tokens = (C.llama_vocab_eot(self._handle), C.llama_vocab_eos(self._handle))
+        return [int(token) for token in tokens if token >= 0]
 
     def tokenize(self, segments: Iterable[tuple[str, bool]]) -> array[int]:
         """Tokens of (text, special) segments, joined. Text that is not special gives no control or end token."""

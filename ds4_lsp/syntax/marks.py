@@ -88,4 +88,4 @@ SUMMARY_STOPS = (
 
 def thinking_quiet(initially: bool) -> Quiet:
     """The span in which the engine looks for neither stops nor calls."""
-    return Quiet(THINK_OPEN, THINK_CLOSE, initially)
+    return Quiet((THINK_OPEN,), (THINK_CLOSE,), initially)

@@ -167,7 +167,7 @@ async def test_stop_rules_sleep_in_a_quiet_span(engine: Any) -> None:
         99,
         forced=Forced("STOP</think> so STOP now"),
         stops=(stop,),
-        quiet=Quiet("<think>", "</think>", initially=True),
+        quiet=Quiet(("<think>",), ("</think>",), initially=True),
     )
     assert reply.text.startswith("STOP</think> so STOP")
     assert "now" not in reply.text
@@ -202,9 +202,30 @@ async def test_each_sampler_reaches_the_choice_of_the_token(engine: Any) -> None
     prompt = await engine.tokens("Once upon a time")
     greedy = (await engine.generate(prompt, 20)).tokens
     # Only the likeliest token is left by each of these, however hot.
-    for narrow in (Sampling(5.0, 1.0, 1.0, 1), Sampling(5.0, 1e-6, 0.0, 1)):
+    for narrow in (Sampling(5.0, 1.0, 1.0, 1), Sampling(5.0, 1e-6, 0.0, 1), Sampling(5.0, seed=1, top_k=1)):
         assert (await engine.generate(prompt, 20, sampling=narrow)).tokens == greedy
     assert (await engine.generate(prompt, 20, sampling=Sampling(5.0, 1.0, 0.0, 1))).tokens != greedy
+
+
+async def test_top_k_draws_from_that_many_tokens(engine: Any) -> None:
+    prompt = await engine.tokens("Once upon a time")
+    drawn = {
+        (await engine.generate(prompt, 1, sampling=Sampling(50.0, seed=seed, top_k=3))).tokens for seed in range(20)
+    }
+    assert 1 < len(drawn) <= 3
+
+
+async def test_a_repeat_penalty_looks_at_the_reply_alone(engine: Any) -> None:
+    """So strong a penalty allows no token a second time, but any of the prompt's."""
+    prompt = await engine.tokens("Once upon a time")
+    loop = await engine.generate(prompt, 60)
+    assert len(set(loop.tokens)) < 60
+    first = loop.tokens[0]
+    reply = await engine.generate([*prompt, first, first], 60, sampling=Sampling(repeat_penalty=1e6))
+    assert len(set(reply.tokens)) == len(reply.tokens) == 60
+    again = await engine.generate([*prompt, first, first], 1)
+    assert reply.tokens[0] == again.tokens[0]
+    await engine.agrees()
 
 
 async def test_the_context_s_end_is_length_and_one_more_token_is_an_error(engine: Any) -> None:
@@ -325,11 +346,11 @@ async def test_a_callback_that_raises_ends_the_operation_and_not_the_client(engi
     "fields",
     [
         {"stops": (StopRule("bad", "(", keep=True),)},
-        {"grammar": "root ::= (", "grammar_trigger": "<"},
-        {"grammar": "other ::= [a]", "grammar_trigger": "<"},
-        {"grammar": "root ::= root [a]", "grammar_trigger": "<"},
-        {"grammar": "root ::= " + "(" * 5000, "grammar_trigger": "<"},
-        {"grammar": "", "grammar_trigger": "<"},
+        {"grammar": "root ::= (", "grammar_triggers": ("<",)},
+        {"grammar": "other ::= [a]", "grammar_triggers": ("<",)},
+        {"grammar": "root ::= root [a]", "grammar_triggers": ("<",)},
+        {"grammar": "root ::= " + "(" * 5000, "grammar_triggers": ("<",)},
+        {"grammar": "", "grammar_triggers": ("<",)},
         {"grammar": "root ::= [a]"},
     ],
 )

@@ -22,7 +22,7 @@ async def test_a_small_model_cannot_write_an_invalid_call(real: Any) -> None:
     prompt = await real.tokens("one: <call>1</call>\ntwo: <call>2</call>\nthree: <call>3</call>\nfour:")
     free = await real.generate(prompt, 40, stops=(stop,))
     assert free.text.strip().startswith("<call>4")
-    bound = await real.generate(prompt, 40, stops=(stop,), grammar=grammar, grammar_trigger="<call>")
+    bound = await real.generate(prompt, 40, stops=(stop,), grammar=grammar, grammar_triggers=("<call>",))
     assert bound.stop_name == "call"
     assert bound.text.strip().startswith('<call>{"n": ')
     assert bound.text.rstrip().endswith("}</call>")
@@ -43,7 +43,7 @@ async def test_a_trigger_at_any_place_within_tokens_starts_the_grammar(engine: A
         60,
         sampling=Sampling(0.5, seed=3),
         grammar=grammar,
-        grammar_trigger=trigger,
+        grammar_triggers=(trigger,),
         stops=(StopRule("end", " end", keep=True),),
     )
     before, call = bound.text[:at], bound.text[at:]
@@ -57,7 +57,7 @@ async def test_a_grammar_that_is_complete_allows_only_the_end(engine: Any) -> No
     prompt = list(range(500, 520))
     free = await engine.generate(prompt, 3)
     trigger = free.text[:1]
-    reply = await engine.generate(prompt, 30, grammar=f'root ::= {literal(trigger)} "ab"', grammar_trigger=trigger)
+    reply = await engine.generate(prompt, 30, grammar=f'root ::= {literal(trigger)} "ab"', grammar_triggers=(trigger,))
     assert (reply.text, reply.reason) == (trigger + "ab", "end")
 
 
@@ -69,8 +69,8 @@ async def test_the_grammar_sleeps_in_a_quiet_span(engine: Any) -> None:
         prompt,
         10,
         grammar=f'root ::= {literal(trigger)} "never"',
-        grammar_trigger=trigger,
-        quiet=Quiet("<think>", "</think>", initially=True),
+        grammar_triggers=(trigger,),
+        quiet=Quiet(("<think>",), ("</think>",), initially=True),
     )
     assert reply.tokens == free.tokens
 
@@ -78,7 +78,7 @@ async def test_the_grammar_sleeps_in_a_quiet_span(engine: Any) -> None:
 async def test_without_its_trigger_the_grammar_changes_nothing(engine: Any) -> None:
     prompt = list(range(500, 520))
     free = await engine.generate(prompt, 10)
-    assert (await engine.generate(prompt, 10, grammar='root ::= "Ω"', grammar_trigger="Ω")).tokens == free.tokens
+    assert (await engine.generate(prompt, 10, grammar='root ::= "Ω"', grammar_triggers=("Ω",))).tokens == free.tokens
 
 
 async def test_a_grammar_that_cannot_be_met_is_switched_off_and_logged(
@@ -88,7 +88,7 @@ async def test_a_grammar_that_cannot_be_met_is_switched_off_and_logged(
     free = await engine.generate(prompt, 10)
     three_tokens = await engine.generate(prompt, 3)
     with caplog.at_level(logging.WARNING, "ds4_lsp.engine"):
-        reply = await engine.generate(prompt, 10, grammar='root ::= "Ω"', grammar_trigger=three_tokens.text)
+        reply = await engine.generate(prompt, 10, grammar='root ::= "Ω"', grammar_triggers=(three_tokens.text,))
         await engine.agrees()
     assert reply.tokens == free.tokens
     assert "the grammar is off" in caplog.text
@@ -96,6 +96,24 @@ async def test_a_grammar_that_cannot_be_met_is_switched_off_and_logged(
 
 async def test_forced_tokens_are_not_bound(engine: Any) -> None:
     reply = await engine.generate(
-        list(range(500, 520)), 20, grammar='root ::= "<" "x"', grammar_trigger="<", forced=Forced("a <y")
+        list(range(500, 520)), 20, grammar='root ::= "<" "x"', grammar_triggers=("<",), forced=Forced("a <y")
     )
     assert reply.text == "a <y"
+
+
+async def test_a_grammar_that_admits_everything_changes_no_choice(engine: Any) -> None:
+    prompt = list(range(500, 520))
+    sampling = Sampling(0.8, 0.95, 0.01, 3, top_k=40, repeat_penalty=1.3)
+    free = await engine.generate(prompt, 60, sampling=sampling)
+    grammar = f"root ::= {literal(free.text[:1])} [^\\x00]*"
+    bound = await engine.generate(prompt, 60, sampling=sampling, grammar=grammar, grammar_triggers=(free.text[:1],))
+    assert bound.tokens == free.tokens
+
+
+async def test_the_penalty_holds_within_the_grammar_and_refused_tokens_do_not_count(engine: Any) -> None:
+    prompt = list(range(500, 520))
+    trigger = (await engine.generate(prompt, 1)).text
+    grammar = f"root ::= {literal(trigger)} [0-9]{{20}}"
+    forbidding = Sampling(repeat_penalty=1e6)
+    bound = await engine.generate(prompt, 11, sampling=forbidding, grammar=grammar, grammar_triggers=(trigger,))
+    assert sorted(bound.text.removeprefix(trigger)) == list("0123456789")

@@ -58,7 +58,7 @@ async def test_the_mirror_is_the_kv_after_any_operations(shared: Any, plan: list
                 on_tokens=(lambda _i, _t, cancel=cancel: cancel.set()) if step["cancel_at"] == "token" else None,
                 forced=Forced(step["forced"]),
                 stops=(StopRule("s", "STOP", keep=False),),
-                quiet=Quiet("<think>", "</think>", initially=False),
+                quiet=Quiet(("<think>",), ("</think>",), initially=False),
             )
             transcript = [*tokens, *reply.tokens]
             assert tuple(shared.ids) == reply.tokens

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds4_lsp.engine.output import REACH, Match, Output, Stop
+from ds4_lsp.engine.output import REACH, Marks, Match, Output, Stop
 from ds4_lsp.engine.partial import PartialMatcher
 
 CUT = Stop("cut", re.compile(r"<｜DSML｜\w"), keep=False)
 KEEP = Stop("keep", re.compile(r"</tool_calls>"), keep=True)
-THINK = ("<think>", "</think>", False)
+THINK = (("<think>",), ("</think>",), False)
 
 
 def run(pieces: list[bytes], **options: object) -> tuple[str, Match | None, list[str], Output]:
@@ -72,8 +72,76 @@ def test_what_a_rule_cuts_off_is_never_shown(text: str, cuts: list[int]) -> None
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=60), CUTS)
 def test_arbitrary_bytes_never_raise_and_give_whole_code_points(data: bytes, cuts: list[int]) -> None:
-    shown, _, _, _ = run(split(data, cuts), stops=[CUT, KEEP], quiet=THINK, trigger="<｜DSML｜")
+    shown, _, _, _ = run(split(data, cuts), stops=[CUT, KEEP], quiet=THINK, triggers=("<｜DSML｜",))
     shown.encode()
+
+
+SEVERAL = (("<think>", "<thinking>", "[T]", "bc"), ("</think>", "[/T]", "e"), False)
+TRIGGERS = ("abc", "<call>", "ll>{", "d")
+MARKED = st.lists(
+    st.sampled_from(
+        ["a", "b", "c", "d", "e", "<", "<think>", "<thinking>", "</think>", "[T]", "[/T]", "<call>", "ll>{"]
+    ),
+    max_size=14,
+).map("".join)
+FEW = Stop("few", re.compile("ca|hin"), keep=False)
+
+
+@settings(deadline=None, max_examples=300)
+@given(MARKED, CUTS, st.booleans(), st.booleans())
+def test_any_split_finds_the_same_marks_match_and_trigger(
+    text: str, cuts: list[int], initially: bool, stopping: bool
+) -> None:
+    options = {
+        "stops": [FEW] if stopping else [],
+        "quiet": (*SEVERAL[:2], initially),
+        "triggers": TRIGGERS,
+    }
+    expected = run([character.encode() for character in text], **options)
+    found = run(split(text.encode(), cuts), **options)
+    assert found[0] == expected[0]
+    assert (found[1] and found[1].start) == (expected[1] and expected[1].start)
+    if expected[1] is None:
+        assert found[3].trigger_at == expected[3].trigger_at
+
+
+@settings(deadline=None, max_examples=300)
+@given(MARKED, CUTS, st.booleans())
+def test_triggers_and_rules_see_exactly_what_lies_outside_the_quiet_spans(
+    text: str, cuts: list[int], initially: bool
+) -> None:
+    """Against a plain reading, character by character."""
+    opens, closes, _ = SEVERAL
+    quiet, since, expected = initially, 0, None
+    for end in range(1, len(text) + 1):
+        seen = text[since:end]
+        if seen.endswith(closes if quiet else opens):
+            quiet, since = not quiet, end
+        elif not quiet and expected is None and seen.endswith(TRIGGERS):
+            expected = end - max(len(trigger) for trigger in TRIGGERS if seen.endswith(trigger))
+    _, _, _, output = run(split(text.encode(), cuts), quiet=(opens, closes, initially), triggers=TRIGGERS)
+    assert output.trigger_at == expected
+
+
+def test_the_mark_that_is_complete_first_counts_and_then_the_longest() -> None:
+    assert Marks(["abcd", "bc"]).find("xabcd", 0) == (2, 4)
+    assert Marks(["bc", "abc"]).find("xabcd", 0) == (1, 4)
+    assert Marks(["abc"]).find("abc abc", 1) == (4, 7)
+    assert Marks([]).find("abc", 0) is None
+
+
+def test_while_the_grammar_is_in_force_no_quiet_span_begins_and_afterwards_one_does() -> None:
+    stop = Stop("s", re.compile("STOP"), keep=True)
+    output = Output([stop], THINK, ("<call>",))
+    assert output.add(b"<call>") is None
+    output.bound = True
+    assert output.add(b"<think>") is None
+    output.bound = False
+    output.rearm()
+    assert output.trigger_at is None
+    assert output.add(b"<think><call>STOP</think>") is None
+    assert output.trigger_at is None
+    assert output.add(b"<call>STOP") is not None
 
 
 def test_text_after_a_kept_match_in_the_same_token_stays() -> None:
@@ -105,7 +173,7 @@ def test_rules_and_trigger_sleep_in_a_quiet_span_split_or_not(pieces: list[bytes
     _, match, _, _ = run(pieces, stops=[stop], quiet=THINK)
     assert match is not None
     assert match.start == len("<think>STOP</think>")
-    _, _, _, output = run(pieces, quiet=THINK, trigger="STOP")
+    _, _, _, output = run(pieces, quiet=THINK, triggers=("STOP",))
     assert output.trigger_at == len("<think>STOP</think>")
 
 
@@ -113,7 +181,7 @@ def test_a_reply_can_begin_in_a_quiet_span() -> None:
     shown, match, _, _ = run(
         [b"STOP</think>", b"STOP"],
         stops=[Stop("s", re.compile("STOP"), keep=False)],
-        quiet=("<think>", "</think>", True),
+        quiet=(("<think>",), ("</think>",), True),
     )
     assert match is not None
     assert shown == "STOP</think>"
@@ -127,7 +195,7 @@ def test_the_earliest_match_wins_and_then_the_first_rule() -> None:
 
 
 def test_undo_forgets_the_last_token() -> None:
-    output = Output([CUT], THINK, "<｜DSML｜")
+    output = Output([CUT], THINK, ("<｜DSML｜",))
     output.add(b"text <")
     mark = output.mark()
     output.add("｜DSML｜".encode())

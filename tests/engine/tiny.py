@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import mmap
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gguf
@@ -39,7 +41,9 @@ def _metadata(source: Path) -> dict[str, Any]:
 
 
 class _Builder:
-    def __init__(self, path: Path, architecture: str, source: Path, eos_text: str | None) -> None:
+    def __init__(
+        self, path: Path, architecture: str, source: Path, eos_text: str | None, controls: Mapping[int, str]
+    ) -> None:
         self._random = np.random.default_rng(1)
         self.writer = gguf.GGUFWriter(path, architecture)
         metadata = dict(_metadata(source))
@@ -48,6 +52,11 @@ class _Builder:
             kinds = list(metadata["tokenizer.ggml.token_type"])
             kinds[eos] = gguf.TokenType.USER_DEFINED
             metadata |= {"tokenizer.ggml.eos_token_id": eos, "tokenizer.ggml.token_type": kinds}
+        for key, values in (
+            ("tokenizer.ggml.tokens", controls),
+            ("tokenizer.ggml.token_type", dict.fromkeys(controls, gguf.TokenType.CONTROL)),
+        ):
+            metadata[key] = [values.get(index, value) for index, value in enumerate(metadata[key])]
         for key in _VOCABULARY:
             value = metadata[key]
             if isinstance(value, list):
@@ -76,9 +85,16 @@ class _Builder:
 
 
 def _frame(
-    path: Path, architecture: str, source: Path, *, layers: int, trained: int = 4096, eos_text: str | None = None
+    path: Path,
+    architecture: str,
+    source: Path,
+    *,
+    layers: int,
+    trained: int = 4096,
+    eos_text: str | None = None,
+    controls: Mapping[int, str] = MappingProxyType({}),
 ) -> _Builder:
-    build = _Builder(path, architecture, source, eos_text)
+    build = _Builder(path, architecture, source, eos_text, controls)
     writer = build.writer
     writer.add_name(f"Tiny {architecture}")
     writer.add_context_length(trained)
@@ -102,9 +118,16 @@ def _attention(build: _Builder, layer: int) -> None:
     build.vector(f"blk.{layer}.ffn_norm.weight", WIDTH)
 
 
-def llama(path: Path, source: Path, trained: int = 4096, eos_text: str | None = None) -> Path:
-    """Full attention: any suffix can be dropped. ``eos_text``: a token that becomes EOS, marked as an ordinary one."""
-    build = _frame(path, "llama", source, layers=LAYERS, trained=trained, eos_text=eos_text)
+def llama(
+    path: Path,
+    source: Path,
+    trained: int = 4096,
+    eos_text: str | None = None,
+    controls: Mapping[int, str] = MappingProxyType({}),
+) -> Path:
+    """Full attention: any suffix can be dropped. ``eos_text``: a token that becomes EOS, marked as an ordinary one.
+    ``controls``: texts of tokens that become control tokens; the weights do not change."""
+    build = _frame(path, "llama", source, layers=LAYERS, trained=trained, eos_text=eos_text, controls=controls)
     build.writer.add_head_count(HEADS)
     build.writer.add_feed_forward_length(HIDDEN)
     build.writer.add_rope_dimension_count(HEAD)
