@@ -68,7 +68,7 @@ def load(
             f"llama.cpp could not make a context of {plan.context_size} tokens for {plan.name}:\n{log.tail()}",
             path=str(plan.header.path),
         )
-    vocabulary = Vocabulary(C.llama_model_get_vocab(model))
+    vocabulary = Vocabulary(C.llama_model_get_vocab(model), _template(model) or "")
     memory = Memory(context, kind, plan.context_size, plan.batch_size, log.tail)
     return Loaded(model, context, vocabulary, memory, _info(plan, model, vocabulary, kind))
 
@@ -101,8 +101,12 @@ def _context_params(plan: Plan, abort: llama.AbortFlag, kind: MemoryKind) -> Any
     return params
 
 
-def _info(plan: Plan, model: Any, vocabulary: Vocabulary, kind: MemoryKind) -> dict[str, Any]:
+def _template(model: Any) -> str | None:
     template = C.llama_model_chat_template(model, None)
+    return template.decode("utf-8", "replace") if template else None
+
+
+def _info(plan: Plan, model: Any, vocabulary: Vocabulary, kind: MemoryKind) -> dict[str, Any]:
     devices = [d.name for d in plan.devices if d.offloads] if plan.gpu else []
     return {
         "path": str(plan.header.path),
@@ -112,7 +116,7 @@ def _info(plan: Plan, model: Any, vocabulary: Vocabulary, kind: MemoryKind) -> d
         "context_size": plan.context_size,
         "trained_context": plan.header.trained_context or int(C.llama_model_n_ctx_train(model)),
         "vocabulary_size": vocabulary.size,
-        "chat_template": template.decode("utf-8", "replace") if template else None,
+        "chat_template": _template(model),
         "bos": vocabulary.bos,
         "eos": vocabulary.eos,
         "add_bos": vocabulary.add_bos,

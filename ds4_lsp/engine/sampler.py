@@ -117,6 +117,8 @@ class Constraint:
         self._sampler = _init(vocabulary, grammar, root)
         self._size = vocabulary.size
         self._end = min(vocabulary.end_ids, default=None)
+        self._no_ends = vocabulary.html
+        """A grammar takes them for ends, whatever it says of their text."""
         self._one = (C.llama_token_data * 1)()
         self._array = C.llama_token_data_array(
             ctypes.cast(self._one, C.llama_token_data_p), ctypes.c_size_t(1), -1, False
@@ -128,7 +130,7 @@ class Constraint:
         return self._end is not None and self.allows(self._end)
 
     def allows(self, token: int) -> bool:
-        if not self._sampler:
+        if not self._sampler or token in self._no_ends:
             return False
         self._one[0].id, self._one[0].logit = token, 1.0
         self._array.size, self._array.selected, self._array.sorted = 1, -1, False
@@ -151,6 +153,7 @@ class Constraint:
         candidates = np.empty(self._size, dtype=_CANDIDATE)
         candidates["id"] = np.arange(self._size, dtype=np.int32)
         candidates["logit"] = np.ctypeslib.as_array(logits, shape=(self._size,))
+        candidates["logit"][list(self._no_ends)] = -np.inf
         candidates["p"] = 0.0
         data = candidates.ctypes.data_as(C.llama_token_data_p)
         array = C.llama_token_data_array(data, ctypes.c_size_t(self._size), -1, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from array import array
 from collections.abc import Iterable
 from typing import Any
@@ -10,17 +11,38 @@ from typing import Any
 import llama_cpp.llama_cpp as C
 
 _OVERFLOW = -(2**31)
+_BRACKETED = re.compile(r"[<\[◁]\S+[>\]▷]")
+_CONTROL_LIKE = re.compile(r"<[|｜]\S+>|<\S+[|｜]>")
+_STRIKE = b"</s>"
 
 
 class Vocabulary:
-    """The loaded model's vocabulary. ``end_ids``: every token that ends a generation."""
+    """The loaded model's vocabulary. ``end_ids``: every token that ends a generation.
 
-    def __init__(self, handle: Any) -> None:
+    ``marks``: user-defined tokens that shape a conversation, such as ``<tool_call>`` or gpt-oss's ``<|channel|>``.
+    llama.cpp finds a user-defined token in any text; others of that kind, such as runs of spaces, are just text. A mark
+    is one that ``template`` writes, or that looks like a control token. ``html``: an ordinary ``</s>`` of a vocabulary
+    that ends otherwise, which llama.cpp takes for an end.
+    """
+
+    def __init__(self, handle: Any, template: str = "") -> None:
         self._handle = handle
-        self.size: int = C.llama_vocab_n_tokens(handle)
-        self.end_ids = frozenset(i for i in range(self.size) if C.llama_vocab_is_eog(handle, i))
-        self.add_bos = bool(C.llama_vocab_get_add_bos(handle))
         self._pieces: dict[int, bytes] = {}
+        self.size: int = C.llama_vocab_n_tokens(handle)
+        self.add_bos = bool(C.llama_vocab_get_add_bos(handle))
+        eog = frozenset(i for i in range(self.size) if C.llama_vocab_is_eog(handle, i))
+        self.html = frozenset(i for i in eog if self._is_html(i))
+        self.end_ids = eog - self.html
+        self.marks = frozenset(
+            i
+            for i in range(self.size)
+            if C.llama_vocab_get_attr(handle, i) & C.LLAMA_TOKEN_ATTR_USER_DEFINED
+            and _is_mark(self.piece(i).decode("utf-8", "replace"), template)
+        )
+
+    def _is_html(self, token: int) -> bool:
+        ordinary = C.llama_vocab_get_attr(self._handle, token) & C.LLAMA_TOKEN_ATTR_NORMAL
+        return bool(ordinary) and token not in self.usual_ends and self.piece(token) == _STRIKE
 
     @property
     def handle(self) -> Any:
@@ -41,32 +63,33 @@ class Vocabulary:
         return [int(token) for token in tokens if token >= 0]
 
     def tokenize(self, segments: Iterable[tuple[str, bool]]) -> array[int]:
-        """Tokens of (text, special) segments, joined. Text that is not special gives no control or end token."""
+        """Tokens of (text, special) segments, joined. Text that is not special gives no control or end token, and no
+        mark."""
         tokens = array("i")
         for text, special in segments:
             tokens.extend(self._segment(text, special) if special else self._plain(text))
         return tokens
 
     def _plain(self, text: str) -> array[int]:
-        """A vocabulary may mark an end token as an ordinary one, and then llama.cpp finds it in any text: such text is
-        cut inside the token's text, so that it stays text."""
+        """llama.cpp finds user-defined tokens in any text, and a vocabulary may mark even an end token as one: their
+        texts are cut in two, so that they stay text."""
         tokens = self._segment(text, special=False)
-        for token in set(tokens):
-            if not self._controls(token):
-                continue
-            name = self.piece(token).decode("utf-8", "replace")
-            if len(name) < 2 or name not in text:
-                return array("i", [t for t in tokens if not self._controls(t)])
-            head, *parts = text.split(name)
-            pieces = [head]
-            for part in parts:
-                pieces[-1] += name[0]
-                pieces.append(name[1:] + part)
-            return array("i", [t for piece in pieces for t in self._plain(piece)])
-        return tokens
+        shaping = {token for token in set(tokens) if self._shapes(token)}
+        if not shaping:
+            return tokens
+        names = {self.piece(token).decode("utf-8", "replace") for token in shaping}
+        names = {name for name in names if len(name) > 1 and name in text}
+        if not names:
+            return array("i", [token for token in tokens if token not in shaping])
+        longest_first = sorted(names, key=len, reverse=True)
+        cut = re.compile("|".join(f"(?<={re.escape(name[0])})(?={re.escape(name[1:])})" for name in longest_first))
+        return array("i", [token for piece in cut.split(text) for token in self._plain(piece)])
 
-    def _controls(self, token: int) -> bool:
-        return token in self.end_ids or bool(C.llama_vocab_is_control(self._handle, token))
+    def _shapes(self, token: int) -> bool:
+        """Whether a token may come from frames and the model alone."""
+        if token in self.end_ids or token in self.marks:
+            return True
+        return bool(C.llama_vocab_is_control(self._handle, token)) and token not in self.html
 
     def _segment(self, text: str, special: bool) -> array[int]:
         data = text.encode("utf-8", "replace")
@@ -102,3 +125,12 @@ class Vocabulary:
 
     def _text(self, token: int) -> str:
         return self.piece(token).decode("utf-8", "replace") if token >= 0 else ""
+
+
+def _is_mark(text: str, template: str) -> bool:
+    if _CONTROL_LIKE.fullmatch(text):
+        return True
+    # A template may write only one of a pair: DeepSeek R1's never opens the thinking that it cuts off.
+    bare = text.replace("/", "", 1)
+    pair = (text, bare, f"{bare[:1]}/{bare[1:]}")
+    return bool(_BRACKETED.fullmatch(text)) and any(mark in template for mark in pair)

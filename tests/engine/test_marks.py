@@ -7,13 +7,17 @@ changes no weight: so the marks are truly sampled.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import llama_cpp.llama_cpp as C
 import pytest
 import pytest_asyncio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ds4_lsp.engine.vocab import Vocabulary
 from ds4_lsp.ports import Forced, Quiet, StopRule
 from ds4_lsp.protocol.errors import InvalidRequest
 
@@ -31,7 +35,11 @@ async def harmony(
     new_driver: Any, tiny: Any, small_model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Any]:
     """A vocabulary with gpt-oss's control tokens."""
-    path = tiny.llama(tmp_path_factory.mktemp("harmony") / "model.gguf", small_model, controls=HARMONY)
+    path = tiny.llama(
+        tmp_path_factory.mktemp("harmony") / "model.gguf",
+        small_model,
+        named={i: (text, "CONTROL") for i, text in HARMONY.items()},
+    )
     driver = new_driver()
     await driver.load(path)
     yield driver
@@ -118,11 +126,11 @@ async def test_marks_that_cannot_be_found_are_refused(engine: Any, fields: dict[
 async def renamed(engine: Any, fresh: Any, tiny: Any, small_model: Path, tmp_path: Path) -> Any:
     """Makes an engine whose model calls the n-th token of its greedy reply to ``PROMPT`` so."""
 
-    async def make(names: dict[int, str]) -> Any:
+    async def make(names: dict[int, str], kind: str = "CONTROL") -> Any:
         free = (await engine.generate(PROMPT, 30)).tokens
-        controls = {free[place]: name for place, name in names.items()}
+        named = {free[place]: (name, kind) for place, name in names.items()}
         driver = await fresh()
-        await driver.load(tiny.llama(tmp_path / "renamed.gguf", small_model, controls=controls))
+        await driver.load(tiny.llama(tmp_path / "renamed.gguf", small_model, named=named))
         return driver
 
     return make
@@ -192,3 +200,52 @@ async def test_a_call_s_value_may_hold_what_begins_a_quiet_span(engine: Any) -> 
     )
     assert (bound.reason, bound.stop_name) == ("stop", "close")
     assert bound.text.startswith(trigger + "<think></call>")
+
+
+async def test_text_from_outside_gives_no_mark_though_llama_cpp_finds_user_defined_tokens_in_any_text(
+    harmony: Any,
+) -> None:
+    """llama.cpp makes gpt-oss's control tokens user-defined ones."""
+    texts = list(HARMONY.values())
+    marks = {i for text in texts for i in await harmony.tokens(text, special=True)}
+    assert marks == set(HARMONY)
+    assert not marks & set(await harmony.tokens("".join(texts * 3) + "<<|start|><|channel|" + "<|message|>>"))
+
+
+@pytest.fixture(scope="session")
+def deepseek(tiny: Any, deepseek_header: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vocabulary]:
+    """A real vocabulary with a user-defined ``<think>`` (and a ``<tool_call>`` that the template never writes)."""
+    path = tiny.llama(tmp_path_factory.mktemp("deepseek") / "model.gguf", deepseek_header)
+    parameters = C.llama_model_default_params()
+    parameters.vocab_only = True
+    model = C.llama_model_load_from_file(str(path).encode(), parameters)
+    template = C.llama_model_chat_template(model, None).decode()
+    yield Vocabulary(C.llama_model_get_vocab(model), template)
+    C.llama_model_free(model)
+
+
+PIECES = st.lists(st.sampled_from(["<think>", "</think>", "<｜User｜>", "<", "</", "think>", "｜", "a", "\n", "é"]))
+
+
+@settings(deadline=None, max_examples=200)
+@given(PIECES)
+async def test_text_from_outside_stays_the_same_text_and_no_mark(deepseek: Vocabulary, pieces: list[str]) -> None:
+    text = "".join(pieces)
+    tokens = deepseek.tokenize([(text, False)])
+    assert b"".join(map(deepseek.piece, tokens)).decode() == text
+    assert not set(tokens) & (deepseek.marks | deepseek.end_ids)
+    assert {deepseek.piece(token) for token in deepseek.marks} == {b"<think>", b"</think>"}
+
+
+async def test_an_end_of_struck_out_html_ends_no_reply(renamed: Any, engine: Any) -> None:
+    """llama.cpp holds every ``</s>`` for an end."""
+    driver = await renamed({6: "</s>"}, kind="NORMAL")
+    free = await driver.generate(PROMPT, 30)
+    assert (free.reason, len(free.tokens)) == ("length", 30)
+    assert "</s>" in free.text
+    trigger = free.text[:1]
+    grammar = 'root ::= "' + f"\\U{ord(trigger):08X}" + '" [^\\x00]*'
+    bound = await driver.generate(PROMPT, 30, grammar=grammar, grammar_triggers=(trigger,))
+    assert bound.tokens[:6] == free.tokens[:6]
+    assert bound.tokens[6] != free.tokens[6]
+    await driver.agrees()

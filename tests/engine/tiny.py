@@ -42,7 +42,7 @@ def _metadata(source: Path) -> dict[str, Any]:
 
 class _Builder:
     def __init__(
-        self, path: Path, architecture: str, source: Path, eos_text: str | None, controls: Mapping[int, str]
+        self, path: Path, architecture: str, source: Path, eos_text: str | None, named: Mapping[int, tuple[str, str]]
     ) -> None:
         self._random = np.random.default_rng(1)
         self.writer = gguf.GGUFWriter(path, architecture)
@@ -52,11 +52,10 @@ class _Builder:
             kinds = list(metadata["tokenizer.ggml.token_type"])
             kinds[eos] = gguf.TokenType.USER_DEFINED
             metadata |= {"tokenizer.ggml.eos_token_id": eos, "tokenizer.ggml.token_type": kinds}
-        for key, values in (
-            ("tokenizer.ggml.tokens", controls),
-            ("tokenizer.ggml.token_type", dict.fromkeys(controls, gguf.TokenType.CONTROL)),
-        ):
-            metadata[key] = [values.get(index, value) for index, value in enumerate(metadata[key])]
+        texts, kinds = list(metadata["tokenizer.ggml.tokens"]), list(metadata["tokenizer.ggml.token_type"])
+        for index, (text, kind) in named.items():
+            texts[index], kinds[index] = text, gguf.TokenType[kind]
+        metadata |= {"tokenizer.ggml.tokens": texts, "tokenizer.ggml.token_type": kinds}
         for key in _VOCABULARY:
             value = metadata[key]
             if isinstance(value, list):
@@ -92,9 +91,9 @@ def _frame(
     layers: int,
     trained: int = 4096,
     eos_text: str | None = None,
-    controls: Mapping[int, str] = MappingProxyType({}),
+    named: Mapping[int, tuple[str, str]] = MappingProxyType({}),
 ) -> _Builder:
-    build = _Builder(path, architecture, source, eos_text, controls)
+    build = _Builder(path, architecture, source, eos_text, named)
     writer = build.writer
     writer.add_name(f"Tiny {architecture}")
     writer.add_context_length(trained)
@@ -123,11 +122,11 @@ def llama(
     source: Path,
     trained: int = 4096,
     eos_text: str | None = None,
-    controls: Mapping[int, str] = MappingProxyType({}),
+    named: Mapping[int, tuple[str, str]] = MappingProxyType({}),
 ) -> Path:
     """Full attention: any suffix can be dropped. ``eos_text``: a token that becomes EOS, marked as an ordinary one.
-    ``controls``: texts of tokens that become control tokens; the weights do not change."""
-    build = _frame(path, "llama", source, layers=LAYERS, trained=trained, eos_text=eos_text, controls=controls)
+    ``named``: other texts and kinds (``CONTROL``, ``USER_DEFINED``, ``NORMAL``) of some tokens; no weight changes."""
+    build = _frame(path, "llama", source, layers=LAYERS, trained=trained, eos_text=eos_text, named=named)
     build.writer.add_head_count(HEADS)
     build.writer.add_feed_forward_length(HIDDEN)
     build.writer.add_rope_dimension_count(HEAD)
