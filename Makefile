@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.stamp-install
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+EVAL_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check format schema test test-editors demo bench bench-quick bench-server lock clean
+.PHONY: help install check format schema test test-editors demo bench bench-quick bench-server eval lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -51,6 +52,9 @@ bench-quick: install ## the same on smaller sizes, printed only (two minutes)
 
 bench-server: install ## optional: compile llama-server, which make bench then compares with (half an hour)
 	@$(BIN)/python -m benchmarks.install_server
+
+eval: install ## small jobs on a real model: make eval [MODEL=...] [EVAL_ARGS="--only edit --json out.json"]
+	@$(BIN)/python -m evals $(if $(MODEL),--model "$(MODEL)") $(EVAL_ARGS)
 
 lock: ## resolve the dependencies anew into the lock files
 	PYTHON="$(PYTHON)" scripts/lock.sh
