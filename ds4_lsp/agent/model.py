@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ds4_lsp.chat.frames import Frames, derive
+from ds4_lsp.chat.derive import derive
+from ds4_lsp.chat.frames import Frames
 from ds4_lsp.ports import Cancel, Engine, Listener, ModelInfo
 from ds4_lsp.protocol.errors import Cancelled, Ds4Error, NoModel
 from ds4_lsp.protocol.settings import ModelSettings

@@ -1,23 +1,24 @@
 """What surrounds a message: the control tokens' texts of one model, fixed for as long as it is loaded.
 
-DeepSeek's are built in; others are cut out of renderings of the model's own template, once, with sentinels for the
-messages; ChatML serves a model that has neither.
+They are cut out of renderings of the model's own template, once, with sentinels for the messages. DeepSeek's are built
+in for a file that has no template; ChatML serves every other one.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
-from ds4_lsp.chat.split import Derived, split_template
-from ds4_lsp.chat.template import Render, render_apart
+from ds4_lsp.chat.cut import end_of_reply, marks
+from ds4_lsp.chat.split import Derived, Way
+from ds4_lsp.chat.thinking import Level, Leveled, Thinking
 from ds4_lsp.ports import ModelInfo
 
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"
-_MARK = re.compile(r"<[^<>\s]{1,48}>|\[/?[A-Z][A-Z_]{2,24}\]")
-"""Control tokens as templates write them."""
+PLAIN_THINKING = Thinking(THINK_OPEN, THINK_CLOSE, THINK_OPEN, THINK_CLOSE)
 
 
 @dataclass(frozen=True)
@@ -39,67 +40,82 @@ class Frames:
     """Where the model may think."""
     assistant_open_nothink: str
     begins_thinking: bool
-    """Whether ``assistant_open`` ends inside ``<think>``."""
+    """Whether ``assistant_open`` ends inside a thought."""
     end_text: str
     """The token that ends a reply, for one that did not end by itself."""
     separator: str
     """What stands between the end token and the next message."""
     stop_texts: tuple[str, ...]
     """Control tokens that end a reply besides the model's own: the beginning of somebody else's turn."""
-    thinks: bool
-    """Whether the model knows ``<think>``."""
+    thinking: Thinking | None
+    """The model's marks of thinking, if it knows any."""
     merges_system: bool
     """The system text is the beginning of the first user message, whose frame ``system.before`` opens."""
     source: Literal["deepseek", "template", "chatml"]
     warning: str | None = None
+    history_open: str = ""
+    """How the template opens a finished reply that has no thought."""
+    levels: Mapping[Level, Leveled] = field(default_factory=dict)
+    """What each level of thinking changes."""
+    way: Way = field(default_factory=Way)
+    """How the template is asked at this level."""
+
+    @property
+    def thinks(self) -> bool:
+        return self.thinking is not None
+
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """All control tokens of the frames. In text from outside none of them may be found by a tokenizer."""
+        texts = [self.start, self.system.before, self.system.after, self.user.before, self.user.after]
+        texts += [self.assistant_open, self.assistant_open_nothink, self.end_text, self.separator, self.history_open]
+        if self.thinking:
+            texts += [self.thinking.before, self.thinking.after, self.thinking.open, self.thinking.close]
+        return tuple(dict.fromkeys(mark for text in texts for mark in marks(text)))
+
+    @cached_property
+    def inner_marks(self) -> tuple[str, ...]:
+        """Control tokens inside a reply, which do not end it even where the vocabulary says that they do."""
+        texts = [self.thinking.before, self.thinking.after] if self.thinking else []
+        return tuple(dict.fromkeys(mark for text in texts for mark in marks(text)))
+
+    def at(self, level: Level) -> Frames:
+        """The frames at a level of thinking. Where its head or its user messages differ, a transcript begins anew."""
+        if level not in self.levels:
+            return self
+        chosen = self.levels[level]
+        return replace(
+            self,
+            system=_system(chosen.derived, self.start),
+            user=Wrap(chosen.derived.user_before, chosen.derived.user_after),
+            assistant_open=chosen.opened,
+            begins_thinking=chosen.begins,
+            way=replace(self.way, mood=chosen.mood),
+        )
 
 
-def derive(info: ModelInfo, render: Render = render_apart) -> Frames:
-    """The frames of a loaded model. Never raises; ``warning`` says what the user should know. Takes up to
-    ``template.TIMEOUT`` seconds where the template is hostile, else a fraction of one."""
-    template = info.chat_template or ""
-    if _is_deepseek(info, template):
-        return _deepseek(info, template)
-    if not template:
-        return _chatml(info, "The model file has no chat template: ChatML is used. A base model may answer badly.")
-    derived = split_template(template, info.bos, info.eos, render)
-    if derived is None:
-        return _chatml(info, "The model's chat template could not be used: ChatML is used instead.")
-    return _from_template(info, template, derived)
-
-
-def _is_deepseek(info: ModelInfo, template: str) -> bool:
-    if template:
-        return "<｜User｜>" in template and "<｜Assistant｜>" in template
-    return info.eos == "<｜end▁of▁sentence｜>"
-
-
-def _deepseek(info: ModelInfo, template: str) -> Frames:
-    """DeepSeek V3 and later: BOS, the system text as it is, ``<｜User｜>`` and ``<｜Assistant｜>``. Thinking is opened
-    for the model, or closed before it begins. V3 of 2024 does not think: its template has no such mark."""
-    thinks = not template or "think>" in template
-    # R1 and its distillates were trained with a line break after the mark, V3.1 and later without, and with a lone
-    # closing mark where they shall not think.
-    hybrid = not template or "thinking" in template
+def deepseek(info: ModelInfo) -> Frames:
+    """DeepSeek V3.1 and later: BOS, the system text as it is, ``<｜User｜>`` and ``<｜Assistant｜>``. Thinking is
+    opened for the model, or closed before it begins."""
     opened = "<｜Assistant｜>"
-    closed = THINK_CLOSE if hybrid else f"{THINK_OPEN}\n\n{THINK_CLOSE}\n\n"
     return Frames(
         start=info.bos or "<｜begin▁of▁sentence｜>",
         system=Wrap("", ""),
         user=Wrap("<｜User｜>", ""),
-        assistant_open=opened + ((THINK_OPEN if hybrid else f"{THINK_OPEN}\n") if thinks else ""),
-        assistant_open_nothink=opened + (closed if thinks else ""),
-        begins_thinking=thinks,
+        assistant_open=opened + THINK_OPEN,
+        assistant_open_nothink=opened + THINK_CLOSE,
+        begins_thinking=True,
         end_text=info.eos or "<｜end▁of▁sentence｜>",
         separator="",
         stop_texts=("<｜User｜>", "<｜Assistant｜>"),
-        thinks=thinks,
+        thinking=PLAIN_THINKING,
         merges_system=False,
         source="deepseek",
+        history_open=opened + THINK_CLOSE,
     )
 
 
-def _chatml(info: ModelInfo, warning: str) -> Frames:
+def chatml(info: ModelInfo, warning: str) -> Frames:
     opened = "<|im_start|>assistant\n"
     return Frames(
         start=info.bos if info.add_bos else "",
@@ -111,49 +127,46 @@ def _chatml(info: ModelInfo, warning: str) -> Frames:
         end_text="<|im_end|>",
         separator="\n",
         stop_texts=("<|im_start|>", "<|im_end|>"),
-        thinks=False,
+        thinking=None,
         merges_system=False,
         source="chatml",
         warning=warning,
+        history_open=opened,
     )
 
 
-def _from_template(info: ModelInfo, template: str, derived: Derived) -> Frames:
+def from_template(info: ModelInfo, way: Way, thinking: Thinking | None, levels: Mapping[Level, Leveled]) -> Frames:
+    """The frames of a template that was understood."""
+    on, off = levels["on"], levels["off"]
     start = info.bos if info.add_bos else ""
-    end_text, separator = _split_end(derived.assistant_after, info.eos)
-    thinks = THINK_OPEN in template or THINK_CLOSE in template
-    nothink = derived.open_nothink
-    if thinks and THINK_CLOSE not in nothink:
-        opened = nothink.rstrip("\n")
-        nothink = f"{opened if opened.endswith(THINK_OPEN) else nothink + THINK_OPEN}\n\n{THINK_CLOSE}\n\n"
+    end_text, separator = end_of_reply(on.derived.assistant_after, info.eos)
     frames = Frames(
         start=start,
-        system=Wrap(derived.system_before.removeprefix(start), derived.system_after),
-        user=Wrap(derived.user_before, derived.user_after),
-        assistant_open=derived.open_think,
-        assistant_open_nothink=nothink,
-        begins_thinking=derived.open_think.rstrip().endswith(THINK_OPEN),
+        system=_system(on.derived, start),
+        user=Wrap(on.derived.user_before, on.derived.user_after),
+        assistant_open=on.opened,
+        assistant_open_nothink=off.opened,
+        begins_thinking=on.begins,
         end_text=end_text,
         separator=separator,
         stop_texts=(),
-        thinks=thinks,
-        merges_system=derived.merges_system,
+        thinking=thinking,
+        merges_system=on.derived.merges_system,
         source="template",
+        history_open=on.derived.history_open,
+        levels=levels,
+        way=replace(way, mood=on.mood),
     )
     return replace(frames, stop_texts=_stop_texts(frames))
 
 
-def _split_end(after: str, eos: str) -> tuple[str, str]:
-    """The end token with what precedes it, and the rest. A template that closes a reply by nothing gets EOS."""
-    if eos and eos in after:
-        cut = after.index(eos) + len(eos)
-        return after[:cut], after[cut:]
-    if mark := _MARK.search(after):
-        return after[: mark.end()], after[mark.end() :]
-    return eos, after
+def _system(derived: Derived, start: str) -> Wrap:
+    return Wrap(derived.system_before.removeprefix(start), derived.system_after)
 
 
 def _stop_texts(frames: Frames) -> tuple[str, ...]:
-    texts = [frames.user.before, frames.system.before, frames.assistant_open, frames.end_text]
-    marks = [match.group() for text in texts if (match := _MARK.search(text))]
-    return tuple(dict.fromkeys(mark for mark in marks if mark not in (THINK_OPEN, THINK_CLOSE)))
+    texts = [frames.user.before, frames.system.before, frames.assistant_open]
+    first = [found[0] for text in texts if (found := marks(text))]
+    ends = [found[-1]] if (found := marks(frames.end_text)) else []
+    inner = {*frames.inner_marks, THINK_OPEN, THINK_CLOSE}
+    return tuple(dict.fromkeys(mark for mark in [*first, *ends] if mark not in inner))

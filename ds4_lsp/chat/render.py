@@ -7,13 +7,10 @@ sampled, ``assistant_close``, and ``tool_result`` with ``assistant_open`` for ea
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from ds4_lsp.chat.frames import THINK_CLOSE, Frames
+from ds4_lsp.chat.frames import THINK_CLOSE, THINK_OPEN, Frames
 from ds4_lsp.ports import Segment
-
-# Some vocabularies hold these as user-defined tokens, which a tokenizer finds in plain text too: a cut inside keeps a
-# file's "</think>" from ending the model's own thinking.
-_SOFT_MARK = re.compile(r"(?<=<)(?=think>)|(?<=</)(?=think>)|(?<=｜)(?=DSML｜)")
 
 
 def system(frames: Frames, builtin: str, extra_plain: str) -> list[Segment]:
@@ -47,16 +44,26 @@ def assistant_close(frames: Frames, ended: bool) -> list[Segment]:
 def assistant_text(frames: Frames, text: str, *, thinking: bool) -> list[Segment]:
     """A reply whose ids are of another model, tokenised anew. ``thinking``: it began inside ``<think>``. Of its marks
     only the one that ended its own thinking is a control token."""
-    thought, mark, rest = text.partition(THINK_CLOSE)
-    if not (thinking and frames.thinks and mark):
+    if not (thinking and frames.thinking):
         return _joined(plain(frames, text))
+    thought, mark, rest = text.partition(frames.thinking.close)
     return _joined([*plain(frames, thought), _frame(mark), *plain(frames, rest)])
 
 
 def plain(frames: Frames, text: str) -> list[Segment]:
     """Text from outside. Joined, the segments give ``text`` back."""
-    pieces = _SOFT_MARK.split(text) if frames.thinks or frames.source == "deepseek" else [text]
-    return [Segment(piece) for piece in pieces if piece]
+    return [Segment(piece) for piece in _cuts(frames.marks).split(text) if piece]
+
+
+@lru_cache(maxsize=8)
+def _cuts(marks: tuple[str, ...]) -> re.Pattern[str]:
+    """Where plain text is cut: inside of every mark. Some vocabularies hold marks as user-defined tokens, which a
+    tokenizer finds in plain text too: a file's "</think>" must not end the model's own thinking."""
+    inside = [r"(?<=｜)(?=DSML｜)"]
+    for mark in {THINK_OPEN, THINK_CLOSE, *marks}:
+        head = 2 if mark.startswith("</") else 1
+        inside.append(f"(?<={re.escape(mark[:head])})(?={re.escape(mark[head:])})")
+    return re.compile("|".join(inside))
 
 
 def _frame(text: str) -> Segment:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-Message = Mapping[str, str]
+Message = Mapping[str, Any]
 Job = tuple[Sequence[Message], Mapping[str, Any]]
 """Messages, and further variables for the template."""
 Render = Callable[[str, Sequence[Job]], list[str | None]]
@@ -23,7 +23,7 @@ Render = Callable[[str, Sequence[Job]], list[str | None]]
 
 TIMEOUT = 20.0
 """Seconds of waiting, for a machine that is busy otherwise."""
-CPU_SECONDS = 2
+CPU_SECONDS = 4
 MEMORY = 1 << 29
 """Bytes of address space."""
 MOST_OUTPUT = 1 << 16
@@ -59,7 +59,7 @@ def _render_here(template: str, jobs: Sequence[Job]) -> list[str | None]:
     from jinja2.ext import Extension
     from jinja2.nodes import Node
     from jinja2.parser import Parser
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from jinja2.sandbox import SandboxedEnvironment
 
     class Generation(Extension):
         """``{% generation %}…{% endgeneration %}`` marks training text; here it is transparent."""
@@ -70,13 +70,17 @@ def _render_here(template: str, jobs: Sequence[Job]) -> list[str | None]:
 
     Generation.tags = {"generation"}
 
+    def to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, **options)
+
     def refuse(message: str) -> None:
         raise TemplateError(message)
 
-    environment: Environment = ImmutableSandboxedEnvironment(
+    # Not the immutable one: some templates append to lists of their own. Each job's values are the job's alone.
+    environment: Environment = SandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
     )
-    environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
+    environment.filters["tojson"] = to_json
     # No date: it would change the tokens of an old session from one day to the next.
     environment.globals.update(raise_exception=refuse, strftime_now=lambda _format: "")
     compiled = environment.from_string(template)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ds4_lsp.chat.frames import Frames, derive
+from ds4_lsp.chat.derive import derive
+from ds4_lsp.chat.frames import Frames
 from ds4_lsp.ports import ModelInfo, Segment
 
 TEMPLATES = Path(__file__).with_name("templates")

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from ds4_lsp.chat import render
-from ds4_lsp.chat.frames import Wrap, derive
+from ds4_lsp.chat.derive import derive
+from ds4_lsp.chat.frames import Wrap
 
 CHATML_USER = Wrap("<|im_start|>user\n", "<|im_end|>\n")
 DEEPSEEK = {"bos": "<｜begin▁of▁sentence｜>", "eos": "<｜end▁of▁sentence｜>"}
@@ -108,9 +109,9 @@ def test_a_model_that_always_thinks_gets_its_thinking_closed_where_that_is_off(f
         ("deepseek_plain_like", "", ""),
     ],
 )
-def test_deepseek_frames_are_native(frames_of, conversation, name, think, nothink):
+def test_deepseeks_frames_come_from_its_template(frames_of, conversation, name, think, nothink):
     frames = frames_of(name, **DEEPSEEK)
-    assert (frames.source, frames.warning) == ("deepseek", None)
+    assert (frames.source, frames.warning) == ("template", None)
     for thinking, mark in ((True, think), (False, nothink)):
         assert conversation(frames, thinking=thinking) == (
             f"<｜begin▁of▁sentence｜>S<｜User｜>U1<｜Assistant｜>{mark}A1<｜end▁of▁sentence｜>"

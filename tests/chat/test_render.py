@@ -58,7 +58,8 @@ def test_only_the_own_end_of_thinking_is_special_in_a_reply_tokenised_anew(frame
         Segment("think>"),
     ]
     assert [s for s in render.assistant_text(frames, "hm</think>so", thinking=False) if s.special] == []
-    assert render.assistant_text(frames_of("gemma_like"), "a</think>b", thinking=True) == [Segment("a</think>b")]
+    apart = [Segment("a</"), Segment("think>b")]
+    assert render.assistant_text(frames_of("gemma_like"), "a</think>b", thinking=True) == apart
 
 
 def test_a_reply_that_ended_itself_gets_only_the_separator(frames_of):
@@ -79,7 +80,7 @@ def test_what_describes_the_machine_is_plain(frames_of, folder):
     head = render.system(
         frames_of("chatml_default_system"), builtin_prompt("# Tools"), environment([folder], "Linux", "Be brief.")
     )
-    [plain] = [segment.text for segment in head if not segment.special]
+    plain = "".join(segment.text for segment in head if not segment.special)
     assert f"Workspace: {folder}\n" in plain
     assert plain.endswith("Be brief.")
     assert not any(folder in segment.text for segment in head if segment.special)

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.tiny_model import build, metadata
 from ds4_lsp.chat import render
-from ds4_lsp.chat.frames import derive
+from ds4_lsp.chat.derive import derive
 from ds4_lsp.chat.system import environment
 
 HOSTILE = (
@@ -20,7 +20,7 @@ HOSTILE = (
 )
 EXPECTED = {
     "small_model": ("template", ["<|im_start|>"]),
-    "tiny_deepseek": ("deepseek", ["<｜Assistant｜>", "<think>"]),
+    "tiny_deepseek": ("template", ["<｜Assistant｜>"]),
 }
 
 
