@@ -7,7 +7,7 @@ with LF, CRLF or CR line ends as found; offsets are code points.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -379,6 +379,8 @@ class ParameterSpec:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    taught: bool = True
+    """False: accepted from a model that writes it, but neither in the prompt nor in the grammar."""
 
 
 @dataclass(frozen=True)
@@ -391,6 +393,15 @@ class ToolSpec:
     examples: tuple[dict[str, Any], ...] = field(default=())
     one_of: tuple[tuple[str, ...], ...] = ()
     """Alternatives of optional parameters: a call has exactly one of them, whole."""
+
+    def taught(self) -> ToolSpec:
+        """The tool as a model is taught it. An alternative that is the only one left is simply required."""
+        names = {parameter.name for parameter in self.parameters if parameter.taught}
+        ways = tuple(way for way in self.one_of if names.issuperset(way))
+        sole = set(ways[0]) if len(ways) == 1 else set()
+        parameters = (replace(p, required=p.required or p.name in sole) for p in self.parameters if p.taught)
+        examples = tuple({key: one[key] for key in one if key in names} for one in self.examples)
+        return ToolSpec(self.name, self.description, tuple(parameters), examples, () if sole else ways)
 
 
 Spawn = Callable[[Awaitable[None]], None]

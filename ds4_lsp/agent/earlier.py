@@ -43,7 +43,9 @@ class Earlier:
         if event.type in ("tool/result", "user/message"):
             places = [*(data.get("shown") or ()), *(p for c in data.get("context") or () for p in c.get("shown") or ())]
             for place in places:
-                known = self._shown.setdefault((place["uri"], place["fileTag"]), {"ranges": {}, "blob": None})
+                key = (place["uri"], place["fileTag"])
+                # To the end: views are restored in the order in which they were shown last.
+                known = self._shown[key] = self._shown.pop(key, {"ranges": {}, "blob": None})
                 # A dictionary, since the same lines may have been shown a thousand times.
                 known["ranges"] |= {(pair[0], pair[1]): None for pair in place["ranges"]}
                 known["blob"] = place.get("blob") or known["blob"]

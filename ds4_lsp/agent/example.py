@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from ds4_lsp.syntax.prompt import render_calls
 
-_PATH = "src/app.py"
-_TAG = "5f3a90c1"
+_PATH = "path/to/file"
+"""A placeholder: a name that a file could have leaks into calls."""
+_TAG = "00000000"
 _TEXT = f'{_PATH}: file_tag={_TAG} lines 1-2 of 2\n1 NAME = "old"\n2 print(NAME)'
-_EDIT = {"path": _PATH, "file_tag": _TAG, "old": 'NAME = "old"', "new": 'NAME = "new"'}
+_EDIT = {"path": _PATH, "old": 'NAME = "old"', "new": 'NAME = "new"'}
 
 _EXCHANGES = (
     ("User", f"What does {_PATH} do?"),

@@ -112,7 +112,7 @@ class RoundRunner:
             stops=(CALLS_STOP,),
             stop_texts=frames.stop_texts,
             quiet=thinking_quiet(thinking),
-            grammar=grammar(specs) if settings.dsml.grammar else None,
+            grammar=grammar([spec.taught() for spec in specs]) if settings.dsml.grammar else None,
             grammar_triggers=(TOOL_CALLS_OPEN,),
             forced=self._services.script.next("turn"),
         )

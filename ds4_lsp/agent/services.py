@@ -73,7 +73,7 @@ class Services:
 
     async def _system(self, runtime: Runtime, transcript: Transcript) -> None:
         settings = self.settings()
-        specs = runtime.toolbox.specs()
+        specs = [spec.taught() for spec in runtime.toolbox.specs()]
         roots = [str(root) for root in self.editor.roots]
         builtin = system.builtin_prompt(f"{tool_instructions(specs)}\n{example_conversation()}")
         plain = system.environment(roots, sys.platform, settings.system_prompt)

@@ -26,7 +26,9 @@ def refusal(path: str, why: Refusal, expected: str, current: str) -> str:
     """The whole refusal: nothing changed, expected and current tag, and the recovery that works."""
     if why.code == "invalid":
         return f"{path} was not changed: {why.message}."
-    if expected == current:
+    if not expected:
+        tags = f"Its file_tag is {current}."
+    elif expected == current:
         tags = f"Its file_tag is {current}, as you named."
     else:
         tags = f"Expected file_tag={expected}, current file_tag={current}."

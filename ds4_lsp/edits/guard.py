@@ -24,12 +24,14 @@ Mode = Literal["rebase", "strict"]
 class Lines:
     """1-based inclusive lines of the text that was seen. ``end = start - 1`` inserts before ``start``.
 
-    ``exact``: the new text is put there to the byte, its line endings too.
+    ``exact``: the new text is put there to the byte, its line endings too. ``by_text``: they were named by what they
+    say, so that their numbers need not have been shown.
     """
 
     start: int
     end: int
     exact: bool = False
+    by_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def _only(index: LineIndex, old: str) -> tuple[int, int]:
 def _check_shown(target: Target, place: _Place, index: LineIndex, view: View | None) -> None:
     if view is None:
         raise _stale("no text with that file_tag was shown in this session", target)
-    ranges = view.numbered if isinstance(target, Lines) else view.known
+    ranges = view.numbered if isinstance(target, Lines) and not target.by_text else view.known
     if place.last < place.first:
         # An insertion has no lines of its own: its author must have seen the line before or the line after.
         near = [line for line in (place.last, place.first) if line >= 1 and index.has(line)]

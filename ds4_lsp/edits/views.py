@@ -40,6 +40,7 @@ class FileViews:
     def __init__(self, text_bytes: int = TEXT_BYTES) -> None:
         self._limit = text_bytes
         self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
+        self._latest: dict[str, str] = {}
         self._bytes = 0
 
     def show(self, uri: str, text: str, ranges: Iterable[tuple[int, int]]) -> str:
@@ -79,6 +80,10 @@ class FileViews:
             self._views.move_to_end(key)
         return view
 
+    def latest(self, uri: str) -> str | None:
+        """The tag of the text of that file that was shown last, None if none was."""
+        return self._latest.get(canonical(uri))
+
     def any(self, uri: str) -> bool:
         """Whether any text of that file was ever shown."""
         name = canonical(uri)
@@ -86,6 +91,7 @@ class FileViews:
 
     def _add(self, uri: str, tag: str, text: str | None, numbered: Ranges, known: Ranges) -> None:
         key = (canonical(uri), tag)
+        self._latest[key[0]] = tag
         old = self._views.pop(key, View(None))
         kept = old.text if text is None else text
         self._bytes += _size(kept) - _size(old.text)

@@ -90,7 +90,7 @@ def _unlike_an_example(spec: ToolSpec) -> tuple[bool, int]:
 
 def _sample_arguments(spec: ToolSpec) -> dict[str, Any]:
     """The required parameters, and one number for its ``string="false"``."""
-    samples = {"string": "src/app.py", "integer": 1, "boolean": True}
+    samples = {"string": "path/to/file", "integer": 1, "boolean": True}
     number = next((parameter for parameter in spec.parameters if parameter.kind == "integer"), None)
     return {
         parameter.name: parameter.choices[0] if parameter.kind == "enum" else samples[parameter.kind]

@@ -11,10 +11,11 @@ from ds4_lsp.edits import context, disk
 from ds4_lsp.edits.guard import OldText, Refusal, Target, resolve
 from ds4_lsp.edits.pages import excerpt
 from ds4_lsp.edits.plan import plan
+from ds4_lsp.edits.slips import Mended, mend
 from ds4_lsp.edits.text import LineIndex, file_tag
 from ds4_lsp.edits.unfit import unfit
 from ds4_lsp.edits.uris import from_path
-from ds4_lsp.edits.views import FileViews, Ranges, Splice
+from ds4_lsp.edits.views import FileViews, Ranges, Splice, View
 from ds4_lsp.ports import FileEdit
 from ds4_lsp.protocol.errors import Ambiguous, Denied, Ds4Error, InvalidRequest, NotApplied, NotFound, StaleFileTag
 from ds4_lsp.tools.base import Call
@@ -29,7 +30,8 @@ class EditRequest:
     """``target`` None creates the file. ``path``: real. ``file_tag``: of the text that the author saw.
 
     ``require_shown`` False is for clients and undo, which know the whole text that they name. ``save`` False leaves the
-    file unsaved whatever the settings say.
+    file unsaved whatever the settings say. ``slips``: a model wrote it, so that its slips are mended and an empty
+    ``file_tag`` means the text that it was shown last. ``every``: all occurrences of an old text are meant.
     """
 
     path: Path
@@ -39,6 +41,8 @@ class EditRequest:
     label: str
     require_shown: bool = True
     save: bool = True
+    slips: bool = False
+    every: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class EditDone:
     inclusive, and end before they start when there are none. ``shift``: by how much the lines below moved.
     ``current_tag``: differs from ``edit.after_tag`` when the file has changed again, as by a formatter on save.
     ``saved_tag``: that of the text on disk when the edit's own save changed it, as formatters do.
-    ``around`` and ``shown``: the text around the edit with line numbers, and which of its lines are whole.
+    ``around`` and ``shown``: the text around the edit with line numbers, and which of its lines are whole. ``notes``:
+    what was mended in how the edit was named.
     """
 
     edit: FileEdit
@@ -66,6 +71,7 @@ class EditDone:
     rebased: bool = False
     saved: bool = False
     saved_tag: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def created(self) -> bool:
@@ -129,12 +135,19 @@ async def _create(files: Files, request: EditRequest, call: Call) -> EditDone:
 async def _change(files: Files, request: EditRequest, target: Target, call: Call, views: FileViews) -> EditDone:
     loaded = await _load(files, request, views)
     tag = request.file_tag.strip().strip("\"'").lower()
+    if request.slips and not tag:
+        tag = views.latest(loaded.key) or ""
+    view = views.seen(loaded.key, tag)
+    if request.slips and not tag:
+        raise _refused(loaded, Refusal("staleFileTag", "none of it was shown in this session"), tag)
+    mended = _mended(request, target, loaded, tag, view)
+    target = mended.target
     found = resolve(
         target,
-        request.new_text,
+        mended.new,
         tag=tag,
         current=loaded.text,
-        view=views.seen(loaded.key, tag),
+        view=view,
         mode=files.settings().edits.guard,
         require_shown=request.require_shown,
     )
@@ -152,10 +165,23 @@ async def _change(files: Files, request: EditRequest, target: Target, call: Call
         save=request.save and files.settings().edits.save,
     )
     done = _done(edit, call, loaded.name, (found.start_line, found.end_line), least=isinstance(target, OldText))
-    done = replace(done, rebased=found.rebased)
+    done = replace(done, rebased=found.rebased, notes=mended.notes)
     if not done.changed:
         return replace(done, saved=loaded.source == "disk" or await _is_on_disk(loaded))
     return await _send(files, done)
+
+
+def _mended(request: EditRequest, target: Target, loaded: Loaded, tag: str, view: View | None) -> Mended:
+    """The edit as its author meant it, in the text that it saw."""
+    if not request.slips or view is None:
+        return Mended(target, request.new_text)
+    text = loaded.text if loaded.tag == tag else view.text
+    if text is None:
+        return Mended(target, request.new_text)
+    mended = mend(target, request.new_text, text, every=request.every)
+    if isinstance(mended, Refusal):
+        raise _refused(loaded, mended, tag)
+    return mended
 
 
 def _done(edit: FileEdit, call: Call, name: str, replaced: tuple[int, int], least: int) -> EditDone:
@@ -231,7 +257,7 @@ def clipped(reason: str) -> str:
 def _refused(loaded: Loaded, why: Refusal, tag: str) -> Ds4Error:
     message = context.refusal(loaded.name, why, tag, loaded.tag)
     kind = {"staleFileTag": StaleFileTag, "ambiguous": Ambiguous, "invalid": InvalidRequest}[why.code]
-    return kind(message, uri=loaded.uri, expected=tag, current=loaded.tag)
+    return kind(message, uri=loaded.uri, expected=tag or None, current=loaded.tag, reason=why.message, read=why.read)
 
 
 def _remember(views: FileViews, done: EditDone, request: EditRequest, files: Files) -> None:

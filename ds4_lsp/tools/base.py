@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
 from ds4_lsp.ports import Cancel, ParameterSpec, ToolSpec
+from ds4_lsp.protocol.errors import Ds4Error
 
 
 class ToolArguments(BaseModel):
@@ -25,6 +26,9 @@ class ToolArguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+
+UNTAUGHT: dict[str, Any] = {"taught": False}
+"""``json_schema_extra`` of a parameter that is seldom worth its tokens: taken where a model writes it all the same."""
 
 A = TypeVar("A", bound=ToolArguments)
 
@@ -74,6 +78,10 @@ class Tool(ABC, Generic[A]):
     @abstractmethod
     async def run(self, arguments: A, call: Call) -> ToolResult: ...
 
+    async def after_refusal(self, arguments: A, error: Ds4Error, call: Call) -> ToolResult | None:
+        """What the model is told of a refused call, where that is more than the error's message. Raises nothing."""
+        return None
+
     @classmethod
     def spec(cls) -> ToolSpec:
         """The tool as the model is told of it."""
@@ -93,7 +101,8 @@ def _parameter(name: str, info: FieldInfo) -> ParameterSpec:
             bounds["minimum"] = int(str(item.ge))
         elif isinstance(item, annotated_types.Le):
             bounds["maximum"] = int(str(item.le))
-    return ParameterSpec(name, kind, info.description or "", info.is_required(), choices, **bounds)
+    taught = info.json_schema_extra is None
+    return ParameterSpec(name, kind, info.description or "", info.is_required(), choices, taught=taught, **bounds)
 
 
 def _kind(annotation: Any) -> tuple[Literal["string", "integer", "boolean", "enum"], tuple[str, ...]]:

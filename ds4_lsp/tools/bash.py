@@ -15,7 +15,7 @@ from pydantic import Field
 from ds4_lsp.ports import Editor
 from ds4_lsp.protocol.errors import Cancelled, InvalidRequest
 from ds4_lsp.tools import output_file
-from ds4_lsp.tools.base import Call, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.base import UNTAUGHT, Call, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.jobs import Jobs
 from ds4_lsp.tools.jobs_state import Job
 from ds4_lsp.tools.output import HEAD_BYTES, Stream
@@ -26,27 +26,28 @@ COMMAND_SHOWN = 200
 
 
 class BashArguments(ToolArguments):
-    command: str = Field(description="Shell command. It runs without a terminal and without input.")
-    timeout_sec: int = Field(120, ge=1, le=86400, description="Seconds after which it and all it started are killed.")
-    refresh_sec: int = Field(60, ge=0, le=3600, description="Seconds to wait for it before you get its output so far.")
+    command: str = Field(description="Shell command; it gets no input.")
+    timeout_sec: int = Field(120, ge=1, le=86400, description="Seconds until it is killed.")
+    refresh_sec: int = Field(60, ge=0, le=3600, description="Seconds until you get its output so far.")
 
 
 class StatusArguments(ToolArguments):
-    job: int = Field(ge=1, description="Number of the job.")
-    refresh_sec: int = Field(10, ge=0, le=3600, description="Most seconds to wait for it to end.")
+    job: int = Field(ge=1)
+    refresh_sec: int = Field(
+        10, ge=0, le=3600, json_schema_extra=UNTAUGHT, description="Most seconds to wait for it to end."
+    )
 
 
 class StopArguments(ToolArguments):
-    job: int = Field(ge=1, description="Number of the job.")
-    refresh_sec: int = Field(0, ge=0, le=3600, description="Seconds to let it end by itself first.")
+    job: int = Field(ge=1)
+    refresh_sec: int = Field(
+        0, ge=0, le=3600, json_schema_extra=UNTAUGHT, description="Seconds to let it end by itself first."
+    )
 
 
 class Bash(Tool[BashArguments]):
     name = "bash"
-    description = (
-        "Run a command in the workspace folder. If it is not done after refresh_sec it goes on as a job: look at it "
-        "with bash_status, end it with bash_stop. Give a server or watcher a long timeout_sec and a short refresh_sec."
-    )
+    description = "Run a command in the workspace folder. After refresh_sec it goes on as a job."
     Arguments = BashArguments
     changes = True
 
@@ -82,7 +83,7 @@ class Bash(Tool[BashArguments]):
 
 class BashStatus(Tool[StatusArguments]):
     name = "bash_status"
-    description = "Show a job's state and what it printed since the last look."
+    description = "Show what a job printed since the last look."
     Arguments = StatusArguments
 
     def __init__(self, jobs: Jobs) -> None:
@@ -97,7 +98,7 @@ class BashStatus(Tool[StatusArguments]):
 
 class BashStop(Tool[StopArguments]):
     name = "bash_stop"
-    description = "End a job and everything that it started."
+    description = "End a job."
     Arguments = StopArguments
     changes = True
 

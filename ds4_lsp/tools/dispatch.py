@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -52,7 +52,8 @@ class Toolbox:
         try:
             return await tool.run(valid, call)
         except Ds4Error as error:
-            return ToolResult(error.message, ok=False, data={"code": error.code})
+            told = await tool.after_refusal(valid, error, call) or ToolResult(error.message, ok=False)
+            return replace(told, data={**told.data, "code": error.code})
         except Exception as error:
             log.exception("tool %s failed in call %s", name, call.call_id)
             return ToolResult(

@@ -9,24 +9,29 @@ from pydantic import Field, model_validator
 from ds4_lsp.edits.guard import Lines, OldText, Target, Whole
 from ds4_lsp.edits.pages import header
 from ds4_lsp.edits.uris import from_path
-from ds4_lsp.protocol.errors import InvalidRequest
+from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
 from ds4_lsp.tools.applying import EditDone, EditRequest, OnEdit, apply_guarded
-from ds4_lsp.tools.base import Call, Shown, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.base import UNTAUGHT, Call, Shown, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Files
 from ds4_lsp.tools.permissions import Gate
+from ds4_lsp.tools.refused import what_stands_there
 
 
 class EditArguments(ToolArguments):
-    path: str = Field(description="File, relative to the workspace.")
-    file_tag: str = Field(description="The file_tag shown with the lines that you change.")
-    line: int | None = Field(None, ge=1, description="The one line to replace.")
-    range: str | None = Field(None, description='Lines to replace, as "12-15", or "all".')
-    start_line: int | None = Field(None, ge=1, description="First line to replace.")
-    end_line: int | None = Field(
-        None, ge=0, description="Last line to replace. start_line - 1 replaces none: new goes before start_line."
-    )
-    old: str | None = Field(None, description="Text to replace; it must occur exactly once in the file.")
+    path: str = Field(description="File.")
+    old: str | None = Field(None, description="Text to replace, as it stands in the file, without line numbers.")
     new: str = Field(description="What to put there; empty deletes.")
+    all: bool = Field(False, description="Replace every occurrence of old.")
+    file_tag: str | None = Field(None, json_schema_extra=UNTAUGHT, description="The tag shown with those lines.")
+    line: int | None = Field(None, ge=1, json_schema_extra=UNTAUGHT, description="The one line to replace.")
+    range: str | None = Field(None, json_schema_extra=UNTAUGHT, description='Lines to replace, as "12-15", or "all".')
+    start_line: int | None = Field(None, ge=1, json_schema_extra=UNTAUGHT, description="First line to replace.")
+    end_line: int | None = Field(
+        None,
+        ge=0,
+        json_schema_extra=UNTAUGHT,
+        description="Last line to replace. start_line - 1 replaces none: new goes before start_line.",
+    )
 
     @model_validator(mode="after")
     def _one_target(self) -> EditArguments:
@@ -57,11 +62,8 @@ class EditArguments(ToolArguments):
 
 class Edit(Tool[EditArguments]):
     name = "edit"
-    one_of = (("line",), ("range",), ("start_line", "end_line"), ("old",))
-    description = (
-        "Replace lines or a text in a file that you have read. Only text that was shown with that file_tag can be "
-        "replaced. The result shows the new file_tag and the new line numbers: use these for the next edit."
-    )
+    one_of = (("old",), ("line",), ("range",), ("start_line", "end_line"))
+    description = "Replace a text in a file that you were shown."
     Arguments = EditArguments
     changes = True
 
@@ -76,15 +78,26 @@ class Edit(Tool[EditArguments]):
         path = await self._files.workspace.resolve(arguments.path, call)
         name = self._files.workspace.display(path)
         await self._gate.check("write", detail=name, key=str(path), call=call)
-        request = EditRequest(path, target, arguments.new, arguments.file_tag, f"ds4: edit {name}")
+        request = EditRequest(
+            path,
+            target,
+            arguments.new,
+            arguments.file_tag or "",
+            f"ds4: edit {name}",
+            slips=True,
+            every=arguments.all,
+        )
         return report(await apply_guarded(self._files, request, call, on_edit=self._on_edit))
+
+    async def after_refusal(self, arguments: EditArguments, error: Ds4Error, call: Call) -> ToolResult | None:
+        return await what_stands_there(self._files, arguments.path, error, arguments.old or "")
 
 
 def report(done: EditDone) -> ToolResult:
     """What the model is told of an edit that was applied."""
     edit, name = done.edit, done.name
     start, end, total = done.start_line, done.end_line, done.total
-    notes = [_deed(done)]
+    notes = [_deed(done), *done.notes]
     if done.rebased:
         first, last = done.replaced
         notes.append(f"The file had changed since you read it; your lines now were {_rows(first, last)}.")

@@ -21,7 +21,7 @@ MOST = 300
 
 
 class ListArguments(ToolArguments):
-    path: str = Field(".", description="Folder, relative to the workspace.")
+    path: str = Field(".", description="Folder; the workspace if left out.")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Entry:
 
 class List(Tool[ListArguments]):
     name = "list"
-    description = "Show type, size in bytes and name of what is in a folder, without what ignore files leave out."
+    description = "Show what is in a folder."
     Arguments = ListArguments
 
     def __init__(self, files: Files) -> None:

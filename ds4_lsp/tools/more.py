@@ -5,12 +5,14 @@ from __future__ import annotations
 from pydantic import Field
 
 from ds4_lsp.protocol.errors import NotFound
-from ds4_lsp.tools.base import Call, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.base import UNTAUGHT, Call, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Files
 
 
 class MoreArguments(ToolArguments):
-    count: int = Field(500, ge=1, description="Most lines (after `read`) or matches (after `search`) to show.")
+    count: int = Field(
+        500, ge=1, json_schema_extra=UNTAUGHT, description="Most lines (after `read`) or matches (after `search`)."
+    )
 
 
 class More(Tool[MoreArguments]):

@@ -9,24 +9,23 @@ from pydantic import Field
 from ds4_lsp.edits.pages import header, page
 from ds4_lsp.edits.text import LineIndex
 from ds4_lsp.protocol.errors import InvalidRequest
-from ds4_lsp.tools.base import Call, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.base import UNTAUGHT, Call, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Continue, Files, Loaded
 
 
 class ReadArguments(ToolArguments):
-    path: str = Field(description="File, relative to the workspace.")
+    path: str = Field(description="File.")
     start_line: int = Field(1, ge=1, description="First line.")
     max_lines: int = Field(500, ge=1, description="Most lines to show.")
-    whole: bool = Field(False, description="Show the whole file, whatever its length.")
-    raw: bool = Field(False, description="Show the text as it is: no line numbers, long lines in full.")
+    whole: bool = Field(False, json_schema_extra=UNTAUGHT, description="All of it, whatever its length.")
+    raw: bool = Field(
+        False, json_schema_extra=UNTAUGHT, description="The text as it is: no line numbers, long lines in full."
+    )
 
 
 class Read(Tool[ReadArguments]):
     name = "read"
-    description = (
-        "Show lines of a text file, each as `NUMBER text`, with the file_tag that `edit` and `write` need. When "
-        "more lines follow, the result says so: go on with `more`, or with start_line."
-    )
+    description = "Show lines of a file, each as `NUMBER text`. The numbers are no part of the file."
     Arguments = ReadArguments
 
     def __init__(self, files: Files) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import Field
 from ds4_lsp.edits.pages import PAGE_LIMIT
 from ds4_lsp.edits.text import lines
 from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest, NotFound
-from ds4_lsp.tools.base import Call, Shown, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.base import UNTAUGHT, Call, Shown, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Files
 from ds4_lsp.tools.search_collect import KEPT, Collector, Found
 from ds4_lsp.tools.search_glob import Glob
@@ -24,13 +25,17 @@ SECONDS = 30.0
 
 
 class SearchArguments(ToolArguments):
-    query: str = Field(description="What to look for, within one line.")
-    path: str | None = Field(None, description="File or folder to look in; the whole workspace if left out.")
-    mode: Literal["literal", "regex"] = Field("literal", description="regex: the query is a regular expression.")
-    glob: str | None = Field(None, description='Only files that match, such as "*.py" or "src/**/*.{ts,tsx}".')
-    context: int = Field(0, ge=0, le=5, description="Lines to show before and after each match.")
-    max_results: int = Field(50, ge=1, le=500, description="Most matches to show.")
-    case_sensitive: bool = Field(False, description="Tell upper from lower case.")
+    query: str = Field(description="Text within one line.")
+    path: str | None = Field(None, description="File or folder; the workspace if left out.")
+    mode: Literal["literal", "regex"] | None = Field(
+        None, json_schema_extra=UNTAUGHT, description="Left out: a text, and where none matches a regular expression."
+    )
+    glob: str | None = Field(
+        None, json_schema_extra=UNTAUGHT, description='Only files that match, such as "*.py" or "src/**/*.{ts,tsx}".'
+    )
+    context: int = Field(0, ge=0, le=5, json_schema_extra=UNTAUGHT, description="Lines around each match.")
+    max_results: int = Field(50, ge=1, le=500, json_schema_extra=UNTAUGHT, description="Most matches.")
+    case_sensitive: bool = Field(False, json_schema_extra=UNTAUGHT, description="Tell upper from lower case.")
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,7 @@ class Results:
 
 class Search(Tool[SearchArguments]):
     name = "search"
-    description = (
-        "Find lines that contain a text or match a regular expression, with the file_tag that `edit` needs. Files "
-        "that ignore files name are left out. Go on with `more` when there are further matches."
-    )
+    description = "Find lines by a text or a regular expression."
     Arguments = SearchArguments
 
     def __init__(self, files: Files, seconds: float = SECONDS) -> None:
@@ -59,7 +61,13 @@ class Search(Tool[SearchArguments]):
         """Errors: ``InvalidRequest`` (query), ``NotFound``, ``OutsideWorkspace``, ``Denied``, ``Cancelled``."""
         if not arguments.query or "\n" in arguments.query:
             raise InvalidRequest("The query must be one line and not empty: search looks at one line at a time.")
-        query = Query(arguments.query, arguments.mode == "regex", arguments.case_sensitive)
+        found = await self._find(arguments, arguments.mode == "regex", call)
+        if not found.found and arguments.mode is None and found.end == "done" and _is_pattern(arguments.query):
+            found = await self._find(arguments, True, call)
+        return await self._show(found, arguments.max_results, call)
+
+    async def _find(self, arguments: SearchArguments, is_regex: bool, call: Call) -> Results:
+        query = Query(arguments.query, is_regex, arguments.case_sensitive)
         collector = Collector(self._files, query, call.cancel, self._seconds)
         for scope in await self._scopes(arguments.path, call):
             if await asyncio.to_thread(scope.is_dir):
@@ -68,8 +76,7 @@ class Search(Tool[SearchArguments]):
                 await collector.file(scope)
             if collector.end != "done":
                 break
-        found = Results(query, tuple(collector.found), arguments.context, collector.end)
-        return await self._show(found, arguments.max_results, call)
+        return Results(query, tuple(collector.found), arguments.context, collector.end)
 
     async def _scopes(self, name: str | None, call: Call) -> Sequence[Path]:
         if name is not None:
@@ -112,6 +119,17 @@ class Search(Tool[SearchArguments]):
         self._files.more = (lambda count, call: self._show(rest, count, call)) if pending else None
         parts.append(_summary(count, sum(len(file.hits) for file in pending), results.end))
         return ToolResult("\n\n".join(parts), shown=tuple(shown))
+
+
+def _is_pattern(query: str) -> bool:
+    """Whether a text that nothing contains can have been meant as a regular expression."""
+    if not re.search(r"[\\^$.|?*+()\[\]{}]", query):
+        return False
+    try:
+        re.compile(query)
+    except re.error:
+        return False
+    return True
 
 
 def _summary(count: int, rest: int, end: End) -> str:

@@ -23,7 +23,7 @@ def test_the_example_is_a_call_that_runs(tools, parse):
 
 def test_the_example_shows_a_text_and_a_number(tools):
     example = example_of(tool_instructions(tools[::-1]))
-    assert 'name="path" string="true">src/app.py<' in example
+    assert 'name="path" string="true">path/to/file<' in example
     assert 'name="start_line" string="false">1<' in example
 
 

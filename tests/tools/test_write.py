@@ -22,7 +22,7 @@ async def test_what_was_just_written_can_be_edited_at_once(room):
 
 async def test_an_existing_file_needs_its_current_tag_and_to_have_been_read_in_full(room):
     path = room.write("a", "1\n2\n3\n")
-    with pytest.raises(StaleFileTag, match=r'exists already. Read it \(read path="a" whole=true\)'):
+    with pytest.raises(StaleFileTag, match=r'exists already. Read it \(read path="a"\)'):
         await room.run("write", path="a", content="x")
     part = await room.run("read", path="a", max_lines=2)
     with pytest.raises(StaleFileTag, match="lines 1-3 were not all shown"):
