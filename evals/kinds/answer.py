@@ -106,30 +106,6 @@ def exit_status(v: Vary) -> Job:
     )
 
 
-def release_step(v: Vary) -> Job:
-    who = v("the operations team", "the security team", "the design team")
-    return Job(
-        files={
-            "docs/release.md": f"""
-            # How we release
-
-            1. Freeze the branch on Monday.
-            2. Run the long tests overnight.
-            3. Ask {who} to sign off.
-            4. Tag the commit and publish.
-
-            ## After the release
-
-            Write to the customers on Wednesday.
-            """,
-            "docs/style.md": "# Style\n\nShort sentences. Ask the editor to sign off.\n",
-        },
-        prompt="Who has to sign off a release, according to the docs?",
-        check=every(unchanged(), says(who.removeprefix("the ").split()[0])),
-        answer=f"{who.capitalize()} has to sign off (docs/release.md, step 3).",
-    )
-
-
 def constant_in_long_file(v: Vary) -> Job:
     value, path = v("137", "263", "419"), v("tables.py", "registry.py", "lookup.py")
     lines = ["# Generated from the device list."]
@@ -168,7 +144,6 @@ JOBS = (
     staging_port,
     contact_person,
     exit_status,
-    release_step,
     constant_in_long_file,
     backup_target,
 )

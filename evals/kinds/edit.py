@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evals.checks import compiled, every, json_has, lacks, node, python, shell, text_is
+from evals.checks import compiled, json_has, node, python, text_is
 from evals.job import Job, Vary, clean, crlf
 
 
@@ -168,24 +168,6 @@ def js_greeting(v: Vary) -> Job:
     )
 
 
-def shell_default(v: Vary) -> Job:
-    path, old, new = v("run.sh", "start.sh", "launch.sh"), v("8000", "3000", "5000"), v("8088", "3030", "5151")
-    return Job(
-        files={
-            path: f"""
-            #!/bin/sh
-            # Starts the server; the port can be given.
-            PORT="${{1:-{old}}}"
-            HOST="127.0.0.1"
-            echo "listening on $HOST:$PORT"
-            """
-        },
-        prompt=f"the default port in {path} should be {new}",
-        solution={path: (f"1:-{old}", f"1:-{new}")},
-        check=shell(f"sh {path} && sh {path} 99", f"listening on 127.0.0.1:{new}\nlistening on 127.0.0.1:99"),
-    )
-
-
 def line_in_long_file(v: Vary) -> Job:
     path, value = v("devices.py", "catalog.py", "stations.py"), v("9999", "4242", "7777")
     lines = [f"UNIT_{i:03} = {1000 + i * 13 % 977}" for i in range(800)]
@@ -231,41 +213,6 @@ def selected_condition(v: Vary) -> Job:
     )
 
 
-def dead_function(v: Vary) -> Job:
-    name, gone = v("helpers", "utils", "tools"), v("old_sum", "legacy_sum", "slow_sum")
-    return Job(
-        files={
-            f"{name}.py": f"""
-            def area(width, height):
-                return width * height
-
-
-            def {gone}(values):
-                result = 0
-                for value in values:
-                    result = result + value
-                return result
-
-
-            def volume(width, height, depth):
-                return area(width, height) * depth
-            """
-        },
-        prompt=f"Nobody uses {gone} in {name}.py any more. Delete the function.",
-        solution={
-            f"{name}.py": (
-                f"def {gone}(values):\n    result = 0\n    for value in values:\n        result = result + value\n"
-                "    return result\n\n\n",
-                "",
-            )
-        },
-        check=every(
-            lacks(f"{name}.py", gone, "result"),
-            python(f"import {name} as m; print(m.volume(2, 3, 4))", "24"),
-        ),
-    )
-
-
 JOBS = (
     raise_limit,
     off_by_one,
@@ -274,8 +221,6 @@ JOBS = (
     heading,
     c_bound,
     js_greeting,
-    shell_default,
     line_in_long_file,
     selected_condition,
-    dead_function,
 )

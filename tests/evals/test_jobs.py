@@ -10,7 +10,7 @@ import pytest
 from evals.after import After, snapshot
 from evals.damage import damage
 from evals.job import Job
-from evals.suites import small_jobs
+from evals.suites import KINDS, small_jobs
 
 SEEDS = (0, 1, 2)
 JOBS = {f"{job.kind}-{job.name}-{seed}": job for seed in SEEDS for job in small_jobs(seed)}
@@ -54,9 +54,20 @@ def test_other_seeds_give_other_names(job: Job) -> None:
     assert any((other.prompt, other.files) != (job.prompt, job.files) for other in others)
 
 
-def test_names_are_unique() -> None:
+def test_names_are_unique_and_every_kind_has_jobs() -> None:
     names = [job.name for job in small_jobs(0)]
     assert len(names) == len(set(names))
+    assert len(names) >= 40
+    assert all(KINDS.values())
+
+
+def test_solutions_leave_line_ends_as_they_are() -> None:
+    windows = [job for job in JOBS.values() if any(b"\r\n" in text for text in job.start().values()) and job.solution]
+    assert windows
+    for job in windows:
+        for path, text in job.solved().items():
+            if b"\r\n" in job.start().get(path, b""):
+                assert text.count(b"\n") == text.count(b"\r\n")
 
 
 def test_the_same_seed_gives_the_same_jobs() -> None:
