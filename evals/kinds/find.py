@@ -13,7 +13,7 @@ def defining_file(v: Vary) -> Job:
             "main.py": f"from {folder}.decode import {wanted}\n\nprint({wanted}(b'x'))\n",
             f"{folder}/__init__.py": "",
             f"{folder}/encode.py": "def encode(value):\n    return repr(value).encode()\n",
-            f"{folder}/decode.py": f"def decode(data):\n    return data\n\n\ndef {wanted}(data):\n    return data[:4]\n",
+            f"{folder}/decode.py": f"def decode(d):\n    return d\n\n\ndef {wanted}(data):\n    return data[0]\n",
         },
         prompt=f"Where is {wanted} defined?",
         check=every(unchanged(), says(r"decode\.py"), never_says(r"encode\.py")),
