@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from ds4_lsp.protocol.recommended import Advice
 from ds4_lsp.protocol.settings import ModelSettings
 
 # --- cancelling ---------------------------------------------------------------------------------------------------
@@ -86,6 +87,8 @@ class ModelInfo:
     truncatable: bool
     """Whether the KV can drop any suffix."""
     batch_size: int
+    recommended: tuple[Advice, ...] = ()
+    """What the file and the model's makers say of sampling."""
 
 
 @dataclass(frozen=True)

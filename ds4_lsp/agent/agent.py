@@ -228,7 +228,7 @@ class Agent:
         used = 0 if runtime is None else services.used(runtime)
         return c.StatusResult(
             state=meter.state,
-            model=services.model.describe(),
+            model=services.model.describe(self._settings),
             context=c.ContextUse(used=used, size=size, percent=round(100 * used / size, 1)),
             prefill=meter.prefill,
             generation=meter.generation,
@@ -242,11 +242,11 @@ class Agent:
 
     async def _load_model(self, arguments: c.LoadModelArguments, cancel: Cancel) -> c.Wire:
         await self.runner.load_model(arguments.path, cancel)
-        return c.ModelResult(model=self.services.model.describe())
+        return c.ModelResult(model=self.services.model.describe(self._settings))
 
     async def _unload_model(self, arguments: c.NoArguments, cancel: Cancel) -> c.Wire:
         await self.runner.unload_model()
-        return c.ModelResult(model=self.services.model.describe())
+        return c.ModelResult(model=self.services.model.describe(self._settings))
 
     async def _list_jobs(self, arguments: c.NoArguments, cancel: Cancel) -> c.Wire:
         runtime = self.sessions.current

@@ -181,7 +181,7 @@ class Compactor:
     async def full(self, runtime: Runtime) -> bool:
         """Whether not even one token of a reply may be generated before something is freed."""
         transcript = await self._services.transcript(runtime)
-        opening, _thinking = await transcript.assistant_open(self._services.settings().thinking == "on")
+        opening, _thinking = await transcript.assistant_open(self._services.settings().thinks)
         used = len(await transcript.tokens(runtime.session.surface)) + len(opening)
         return await self.budget(runtime, used) <= 0
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ds4_lsp.chat.derive import derive
 from ds4_lsp.chat.frames import Frames
 from ds4_lsp.ports import Cancel, Engine, Listener, ModelInfo
 from ds4_lsp.protocol.errors import Cancelled, Ds4Error, NoModel
-from ds4_lsp.protocol.settings import ModelSettings
+from ds4_lsp.protocol.recommended import chosen
+from ds4_lsp.protocol.settings import ModelSettings, Settings
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +49,13 @@ class ModelHost:
     def info(self) -> ModelInfo | None:
         return self.engine.info
 
-    def describe(self) -> dict[str, Any] | None:
-        """The loaded model in ``ds4.status``."""
+    def describe(self, settings: Settings) -> dict[str, Any] | None:
+        """The loaded model in ``ds4.status``, and how it is sampled under these settings."""
         info = self.engine.info
         if info is None:
             return None
+        thinks = settings.thinks and self.frames is not None and self.frames.thinks
+        sampling = chosen(settings.sampling, info.recommended, thinking=thinks)
         return {
             "name": info.name,
             "path": info.path,
@@ -63,6 +66,7 @@ class ModelHost:
             "gpu": info.gpu,
             "devices": list(info.devices),
             "frames": self.frames.source if self.frames else None,
+            "sampling": {name: asdict(one) for name, one in sampling.items()},
         }
 
     async def ensure(self, cancel: Cancel) -> ModelInfo:

@@ -11,9 +11,10 @@ from ds4_lsp.agent.reply import Reply
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.transcript import Transcript, tokenizer_name
-from ds4_lsp.ports import Generated, GenerateRequest, Sampling, ToolSpec
+from ds4_lsp.ports import Generated, GenerateRequest, ModelInfo, Sampling, ToolSpec
 from ds4_lsp.protocol.errors import Ds4Error
-from ds4_lsp.protocol.settings import Settings
+from ds4_lsp.protocol.recommended import chosen
+from ds4_lsp.protocol.settings import SamplingSettings, Settings
 from ds4_lsp.syntax.grammar import grammar
 from ds4_lsp.syntax.marks import CALLS_STOP, TOOL_CALLS_OPEN, thinking_quiet
 
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
     from ds4_lsp.agent.turn import Outcome
 
 
-def sampling(settings: Settings) -> Sampling:
-    chosen = settings.sampling
-    return Sampling(chosen.temperature, chosen.top_p, chosen.min_p, chosen.seed)
+def sampling(settings: SamplingSettings, info: ModelInfo, *, thinking: bool) -> Sampling:
+    """``thinking``: the model may think."""
+    found = {name: one.value for name, one in chosen(settings, info.recommended, thinking=thinking).items()}
+    return Sampling(
+        temperature=found["temperature"],
+        top_p=found["topP"],
+        min_p=found["minP"],
+        top_k=int(found["topK"]),
+        repeat_penalty=found["repeatPenalty"],
+        seed=settings.seed,
+    )
 
 
 class RoundRunner:
@@ -37,7 +46,7 @@ class RoundRunner:
         """The reply is in the log when this returns, also when the engine died under it."""
         services, settings = self._services, self._services.settings()
         transcript = await services.transcript(runtime)
-        opening, thinking = await transcript.assistant_open(settings.thinking == "on")
+        opening, thinking = await transcript.assistant_open(settings.thinks)
         tokens = await transcript.tokens(runtime.session.surface) + opening
         specs = runtime.toolbox.specs()
         reply = Reply(
@@ -104,15 +113,15 @@ class RoundRunner:
         settings: Settings,
     ) -> GenerateRequest:
         frames = transcript.frames
-        left = settings.sampling.max_tokens - outcome.usage.completion_tokens
+        left = settings.sampling.most_tokens - outcome.usage.completion_tokens
         return GenerateRequest(
             tokens=tokens,
             max_tokens=max(1, min(left, room)),
-            sampling=sampling(settings),
+            sampling=sampling(settings.sampling, transcript.info, thinking=settings.thinks and frames.thinks),
             stops=(CALLS_STOP,),
             stop_texts=frames.stop_texts,
             quiet=thinking_quiet(thinking),
-            grammar=grammar([spec.taught() for spec in specs]) if settings.dsml.grammar else None,
+            grammar=grammar([spec.taught() for spec in specs]) if settings.tools.grammar else None,
             grammar_triggers=(TOOL_CALLS_OPEN,),
             forced=self._services.script.next("turn"),
         )
@@ -131,7 +140,7 @@ class RoundRunner:
                 "tokens": reply.tokens,
                 "tokenizer": tokenizer_name(transcript.info),
                 "thinking": thinking,
-                "think": settings.thinking == "on",
+                "think": settings.thinks,
                 "calls": [call.wire() for call in reply.calls] if stop not in ("cancelled", "error") else [],
                 "stop": stop,
             },

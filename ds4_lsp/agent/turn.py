@@ -180,7 +180,7 @@ class TurnRunner:
                 continue
             if generated.reason != "length":
                 return
-            if outcome.usage.completion_tokens >= self._services.settings().sampling.max_tokens:
+            if outcome.usage.completion_tokens >= self._services.settings().sampling.most_tokens:
                 outcome.stop = "length"
                 return
             # A reply that ended before it reached the reserve met the end of a KV smaller than its numbers say.

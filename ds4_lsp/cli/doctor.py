@@ -21,7 +21,8 @@ from rich.text import Text
 from ds4_lsp.cli.catalogue import DEFAULT
 from ds4_lsp.cli.chat import choose_model
 from ds4_lsp.protocol.errors import Ds4Error
-from ds4_lsp.protocol.settings import ModelSettings
+from ds4_lsp.protocol.recommended import chosen, recommended
+from ds4_lsp.protocol.settings import ModelSettings, SamplingSettings
 
 PROBE_TIMEOUT = 120.0
 """Seconds for llama.cpp to start; a GPU driver can be slow the first time."""
@@ -55,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         lambda: check_llama(probed),
         lambda: check_gpu(probed),
         lambda: check_model(model),
+        lambda: check_sampling(model),
         lambda: check_memory(model, args.context, probed),
         check_sessions,
         check_ripgrep,
@@ -125,6 +127,26 @@ def check_model(model: str | None) -> Check:
             "model", "failed", str(error), "Name another one: --model, DS4_MODEL, or the setting ds4.model.path"
         )
     return Check("model", "ok", f"{model} ({header.architecture}, {gigabytes(header.size)})")
+
+
+def check_sampling(model: str | None) -> Check:
+    """How the model is sampled where no setting says otherwise."""
+    name = "sampling"
+    if model is None:
+        return Check(name, "warning", "not known without a model")
+    from ds4_lsp.engine.gguf_header import read_header
+
+    try:
+        advice, problems = recommended(read_header(Path(model)).metadata)
+    except (Ds4Error, OSError):
+        return Check(name, "warning", "not known without a readable model")
+    sources: dict[str, list[str]] = {}
+    for setting, one in chosen(SamplingSettings(), advice, thinking=True).items():
+        sources.setdefault(one.source, []).append(f"{setting} {one.value:g}")
+    detail = "; ".join(f"{', '.join(values)} ({source})" for source, values in sources.items())
+    if problems:
+        return Check(name, "warning", f"{detail}; {'; '.join(problems)}", "Set ds4.sampling yourself if it matters")
+    return Check(name, "ok", detail)
 
 
 def check_memory(model: str | None, context: int | None, probed: dict[str, Any] | str) -> Check:

@@ -23,6 +23,7 @@ from ds4_lsp.ports import (
     Synced,
 )
 from ds4_lsp.protocol.errors import Cancelled, Ds4Error, NoModel
+from ds4_lsp.protocol.recommended import Advice
 from ds4_lsp.protocol.settings import ModelSettings
 
 log = logging.getLogger("ds4_lsp.engine")
@@ -178,7 +179,14 @@ class EngineClient:
 
 
 def _model_info(fields: dict[str, Any]) -> ModelInfo:
-    return ModelInfo(**(fields | {"end_ids": frozenset(fields["end_ids"]), "devices": tuple(fields["devices"])}))
+    return ModelInfo(
+        **fields
+        | {
+            "end_ids": frozenset(fields["end_ids"]),
+            "devices": tuple(fields["devices"]),
+            "recommended": tuple(Advice(**advice) for advice in fields["recommended"]),
+        }
+    )
 
 
 def _synced(fields: dict[str, Any]) -> Synced:

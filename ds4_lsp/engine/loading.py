@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from threading import Event
 from typing import Any
 
@@ -126,4 +126,5 @@ def _info(plan: Plan, model: Any, vocabulary: Vocabulary, kind: MemoryKind) -> d
         "devices": devices or [d.name for d in plan.devices if d.kind == "cpu"],
         "truncatable": kind.truncatable,
         "batch_size": plan.batch_size,
+        "recommended": [asdict(advice) for advice in plan.recommended],
     }

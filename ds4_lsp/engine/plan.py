@@ -16,6 +16,7 @@ from ds4_lsp.engine import llama
 from ds4_lsp.engine.gguf_header import Header, read_header
 from ds4_lsp.engine.requirements import BYTES_PER_VALUE, available_ram, estimate, in_words, shortage
 from ds4_lsp.protocol.errors import ModelLoadFailed, NoModel
+from ds4_lsp.protocol.recommended import Advice, recommended
 
 MAX_UBATCH = 512
 """Tokens of one graph: bounds the compute memory, and the work lost by a cancel."""
@@ -40,6 +41,7 @@ class Plan:
     split_mode: str | None
     full_window: bool
     devices: tuple[llama.Device, ...]
+    recommended: tuple[Advice, ...]
     notes: tuple[str, ...]
 
     @property
@@ -68,7 +70,7 @@ def plan(settings: dict[str, Any], *, context_is_default: bool, full_window: boo
     header = read_header(Path(settings["path"]))
     name = str(header.metadata.get("general.name") or header.path.stem)
     context = _context_size(header, name, settings["contextSize"], context_is_default)
-    notes: list[str] = []
+    advice, notes = recommended(header.metadata)
     _add_rpc_servers(settings["rpcServers"])
     devices = tuple(llama.devices())
     gpu = any(device.offloads for device in devices)
@@ -95,6 +97,7 @@ def plan(settings: dict[str, Any], *, context_is_default: bool, full_window: boo
         split_mode=settings["splitMode"],
         full_window=full_window,
         devices=devices,
+        recommended=tuple(advice),
         notes=tuple(notes),
     )
     _check_memory(result, layers)

@@ -20,6 +20,7 @@ from pydantic.json_schema import models_json_schema
 from ds4_lsp.protocol import errors
 from ds4_lsp.protocol.commands import COMMANDS, Command, Wire
 from ds4_lsp.protocol.events import EVENT_FIELDS, Event
+from ds4_lsp.protocol.recommended import DEFAULTS, FAMILIES
 from ds4_lsp.protocol.settings import Section, Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -162,8 +163,36 @@ def settings_page() -> str:
             for key, info in settings_fields(Settings)
         ),
         "",
+        _recommendations(),
     ]
     return "\n".join(lines)
+
+
+def _recommendations() -> str:
+    names = list(DEFAULTS)
+    rows = [
+        _row(family.name + _WHEN[family.thinking], *(_number(family.values.get(name)) for name in names), family.source)
+        for family in FAMILIES
+    ]
+    lines = [
+        "## What `null` means in `ds4.sampling`\n",
+        "Each value by itself: what the model file says (`general.sampling.*`), else what the model's makers "
+        "recommend, else the default in the last row. The first family whose name is in the file's names counts. "
+        "`ds4.status` and `ds4-lsp doctor` say what holds and where it came from.\n",
+        _row("family", *(f"`{name}`" for name in names), "source"),
+        _row("---", *("---" for _ in names), "---"),
+        *rows,
+        _row("all others", *(_number(DEFAULTS[name]) for name in names), "default"),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_WHEN = {None: "", True: ", thinking", False: ", not thinking"}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
 
 
 def settings_fields(section: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

@@ -15,6 +15,10 @@ from pydantic.alias_generators import to_camel
 from ds4_lsp.protocol.text import refuse_lone_surrogates
 
 Permission = Literal["ask", "allow", "deny"]
+Thinking = Literal["off", "on", "low", "medium", "high", "max"]
+
+RENAMED = {"dsml.grammar": "tools.grammar"}
+"""Settings of former versions, and what they are called now."""
 
 
 class Section(BaseModel):
@@ -51,11 +55,28 @@ class ModelSettings(Section):
 
 
 class SamplingSettings(Section):
-    temperature: float = Field(1.0, ge=0, le=5, description="0 is greedy.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling; 1 is off.")
-    min_p: float = Field(0.05, ge=0, le=1, description="Least probability relative to the likeliest token; 0 is off.")
+    """``null``: see :mod:`ds4_lsp.protocol.recommended`."""
+
+    temperature: float | None = Field(
+        None, ge=0, le=5, description="0 is greedy. null, here and below: as the model's makers recommend."
+    )
+    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling; 1 is off.")
+    min_p: float | None = Field(
+        None, ge=0, le=1, description="Least probability relative to the likeliest token; 0 is off."
+    )
+    top_k: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="How many of the likeliest tokens are drawn from; 0 is all."
+    )
+    repeat_penalty: float | None = Field(
+        None, ge=1, le=3, description="Makes the reply's last 64 tokens less likely by this factor; 1 is off."
+    )
     seed: int | None = Field(None, ge=0, lt=2**32 - 1, description="null draws a new seed each time.")
-    max_tokens: int = Field(50000, ge=1, description="Most tokens generated in one turn.")
+    max_tokens: int | None = Field(None, ge=1, description="Most tokens generated in one turn; null means 50000.")
+
+    @property
+    def most_tokens(self) -> int:
+        """``max_tokens``, found."""
+        return 50000 if self.max_tokens is None else self.max_tokens
 
 
 class CompactionSettings(Section):
@@ -109,17 +130,30 @@ class SessionSettings(Section):
         return None if self.directory is None else Path(self.directory).expanduser()
 
 
-class DsmlSettings(Section):
+class ToolSettings(Section):
+    syntax: str = Field(
+        "auto",
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,31}$",
+        description="How tool calls are written: auto follows the model's chat template, dsml is DeepSeek's syntax.",
+    )
     grammar: bool = Field(True, description="Constrain tool calls by a grammar made from the tools' schemas.")
 
 
 class Settings(Section):
     model: ModelSettings = ModelSettings()
     sampling: SamplingSettings = SamplingSettings()
-    thinking: Literal["on", "off"] = Field("on", description="Let models that can think do so.")
+    thinking: Thinking = Field(
+        "on",
+        description="Let models that can think do so, and how much where the model knows levels; on: its own level.",
+    )
     system_prompt: str = Field("", description="Appended to the built-in system prompt, as plain text.")
     compaction: CompactionSettings = CompactionSettings()
     edits: EditSettings = EditSettings()
     permissions: PermissionSettings = PermissionSettings()
     sessions: SessionSettings = SessionSettings()
-    dsml: DsmlSettings = DsmlSettings()
+    tools: ToolSettings = ToolSettings()
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the model may think at all."""
+        return self.thinking != "off"

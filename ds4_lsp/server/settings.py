@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from ds4_lsp.protocol.settings import Section, Settings
+from ds4_lsp.protocol.settings import RENAMED, Section, Settings
 
 SECTION = "ds4"
 
@@ -29,9 +29,15 @@ class Problem:
     """There is no such key."""
     ignored: bool = False
     """What is in force without this value stays so."""
+    renamed: str | None = None
+    """What the setting is called now. The value has its effect."""
 
     def __str__(self) -> str:
         value = _show(self.value)
+        if self.renamed:
+            return (
+                f"ds4-lsp: the setting {SECTION}.{self.key} is called {SECTION}.{self.renamed} now: please rename it."
+            )
         if self.unknown:
             return f"ds4-lsp: the setting {SECTION}.{self.key} = {value} is not known and has no effect."
         if self.ignored:
@@ -49,7 +55,28 @@ def parse(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     One that equals the default does not, because some editors send every default.
     """
     problems: list[Problem] = []
-    return _parse(Settings, raw, "", problems), problems
+    return _parse(Settings, _rename(raw, problems), "", problems), problems
+
+
+def _rename(raw: Mapping[str, Any], problems: list[Problem]) -> Mapping[str, Any]:
+    """``raw`` with the names of today. A new name that has another value than its default wins over the old one."""
+    for old, new in RENAMED.items():
+        old_section, _, old_key = old.rpartition(".")
+        section, _, key = new.rpartition(".")
+        given = raw.get(old_section)
+        if not isinstance(given, Mapping) or old_key not in given:
+            continue
+        value = given[old_key]
+        problems.append(Problem(old, value, value, "renamed", renamed=new))
+        rest = {name: other for name, other in given.items() if name != old_key}
+        today = raw.get(section)
+        today = dict(today) if isinstance(today, Mapping) else {}
+        default = Settings().model_dump(by_alias=True)[section][key]
+        if today.get(key, default) == default:
+            today[key] = value
+        raw = {name: other for name, other in raw.items() if name != old_section} | {section: today}
+        raw |= {old_section: rest} if rest else {}
+    return raw
 
 
 def explicit(settings: Settings) -> frozenset[str]:

@@ -29,7 +29,17 @@ def test_a_whole_installation_passes_with_one_line_for_each_check(small_model: P
     done = run("--model", str(small_model), XDG_STATE_HOME=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     names = [line[8:].split(":")[0] for line in done.stdout.splitlines()]
-    assert names == ["Python", "llama.cpp", "GPU", "model", "context memory", "sessions", "ripgrep", "editors"]
+    assert names == [
+        "Python",
+        "llama.cpp",
+        "GPU",
+        "model",
+        "sampling",
+        "context memory",
+        "sessions",
+        "ripgrep",
+        "editors",
+    ]
 
 
 def test_a_missing_model_fails_and_names_the_remedy(tmp_path: Path) -> None:
@@ -55,6 +65,15 @@ def test_memory_is_compared_with_the_gpus_where_there_are_some(small_model: Path
     assert doctor.check_memory(str(small_model), 8192, {**CPU, "devices": [GPU]}).state == "ok"
     tiny = doctor.check_memory(str(small_model), 8192, {**CPU, "devices": [{**GPU, "free": 1000}]})
     assert tiny.state == "failed" and "contextSize" in tiny.remedy
+
+
+def test_how_a_model_is_sampled_is_said_with_its_source(small_model: Path, tmp_path: Path) -> None:
+    found = doctor.check_sampling(str(small_model))
+    assert (found.state, found.detail) == (
+        "ok",
+        "temperature 0.2, topP 1, minP 0.05, topK 0, repeatPenalty 1 (default)",
+    )
+    assert doctor.check_sampling(None).state == doctor.check_sampling(str(tmp_path / "no.gguf")).state == "warning"
 
 
 def test_a_file_that_is_no_model_fails(tmp_path: Path) -> None:

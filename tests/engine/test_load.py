@@ -37,6 +37,20 @@ async def test_a_truncated_model_is_refused_with_llama_cpp_s_reason_and_the_next
     assert driver.progress == sorted(driver.progress)
 
 
+async def test_what_the_file_says_of_sampling_is_known_and_what_cannot_be_used_is_told(
+    fresh: Any, tiny: Any, small_model: Path, tmp_path: Path
+) -> None:
+    sampling = {"temp": 0.35, "top_p": 1.5, "penalty_repeat": 1.1}
+    driver = await fresh()
+    info = await driver.load(tiny.llama(tmp_path / "advised.gguf", small_model, sampling=sampling))
+    assert [(one.name, one.value, one.source) for one in info.recommended] == [
+        ("temperature", 0.35, "the model file"),
+        ("repeatPenalty", 1.1, "the model file"),
+    ]
+    [note] = [note for note in driver.client.notes if "sampling" in note]
+    assert "general.sampling.top_p is not valid" in note
+
+
 async def test_no_path_is_no_model(fresh: Any) -> None:
     driver = await fresh()
     with pytest.raises(NoModel):

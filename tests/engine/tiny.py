@@ -120,16 +120,21 @@ def _attention(build: _Builder, layer: int) -> None:
 def llama(
     path: Path,
     source: Path,
+    *,
     trained: int = 4096,
     eos_text: str | None = None,
     named: Mapping[int, tuple[str, str]] = MappingProxyType({}),
+    sampling: Mapping[str, float] = MappingProxyType({}),
 ) -> Path:
     """Full attention: any suffix can be dropped. ``eos_text``: a token that becomes EOS, marked as an ordinary one.
-    ``named``: other texts and kinds (``CONTROL``, ``USER_DEFINED``, ``NORMAL``) of some tokens; no weight changes."""
+    ``named``: other texts and kinds (``CONTROL``, ``USER_DEFINED``, ``NORMAL``) of some tokens; no weight changes.
+    ``sampling``: the file's ``general.sampling.*``."""
     build = _frame(path, "llama", source, layers=LAYERS, trained=trained, eos_text=eos_text, named=named)
     build.writer.add_head_count(HEADS)
     build.writer.add_feed_forward_length(HIDDEN)
     build.writer.add_rope_dimension_count(HEAD)
+    for key, number in sampling.items():
+        build.writer.add_float32(f"general.sampling.{key}", number)
     for layer in range(LAYERS):
         _attention(build, layer)
     build.finish()

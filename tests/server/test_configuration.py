@@ -79,7 +79,7 @@ def test_a_null_section_costs_the_options_nothing_and_is_told_of() -> None:
 
 def test_a_null_section_in_the_options_is_told_of_too() -> None:
     found, [problem] = Sources(options={"sampling": None, "thinking": "off"}).settings()
-    assert (found.sampling.temperature, found.thinking) == (1.0, "off")
+    assert (found.sampling.temperature, found.thinking) == (None, "off")
     assert "ds4.sampling = null" in str(problem)
 
 

@@ -51,6 +51,38 @@ def test_one_bad_value_costs_its_siblings_nothing() -> None:
     assert any("ds4.model.contextSize" in text and '"big"' in text and "32768" in text for text in told)
 
 
+def test_a_setting_s_old_name_still_works_with_a_notice() -> None:
+    found, [problem] = parse({"dsml": {"grammar": False}})
+    assert not found.tools.grammar
+    assert "tools.grammar" in explicit(found)
+    assert str(problem) == "ds4-lsp: the setting ds4.dsml.grammar is called ds4.tools.grammar now: please rename it."
+    # Some editors send every default of the new one.
+    found, [_] = parse({"dsml": {"grammar": False}, "tools": {"grammar": True, "syntax": "dsml"}})
+    assert (found.tools.grammar, found.tools.syntax) == (False, "dsml")
+    found, [_] = parse({"dsml": {"grammar": True}, "tools": {"grammar": False}})
+    assert not found.tools.grammar
+    found, problems = parse({"dsml": {"grammar": "maybe", "more": 1}})
+    assert found.tools.grammar
+    assert {problem.key for problem in problems} == {"dsml.grammar", "tools.grammar", "dsml"}
+
+
+def test_every_sampling_key_may_be_null_and_levels_of_thinking_are_known() -> None:
+    names = ["temperature", "topP", "minP", "topK", "repeatPenalty", "seed", "maxTokens"]
+    found, problems = parse({"sampling": dict.fromkeys(names)})
+    assert (problems, found) == ([], Settings())
+    assert found.sampling.most_tokens == 50000
+    for level in ("off", "on", "low", "medium", "high", "max"):
+        found, problems = parse({"thinking": level})
+        assert (found.thinking, found.thinks, problems) == (level, level != "off", [])
+
+
+def test_a_syntax_s_name_is_a_word() -> None:
+    assert parse({"tools": {"syntax": "qwen3-coder"}})[1] == []
+    for name in ("", "a b", "A", "x" * 40, 7):
+        found, [problem] = parse({"tools": {"syntax": name}})
+        assert (found.tools.syntax, problem.key) == ("auto", "tools.syntax")
+
+
 def test_a_place_for_sessions_does_not_depend_on_where_the_server_runs() -> None:
     for directory in ("/var/sessions", "~/sessions"):
         found, problems = parse({"sessions": {"directory": directory}})
@@ -126,7 +158,7 @@ async def test_settings_follow_the_client(start: Any) -> None:
     client.notify("workspace/didChangeConfiguration", {"settings": {"ds4": {"sampling": {"seed": 5}}}})
     await client.wait_for("window/showMessage", lambda message: message["message"] == "settings updated")
     found = await current()
-    assert (found["sampling"]["seed"], found["sampling"]["topP"], found["thinking"]) == (5, 1.0, "off")
+    assert (found["sampling"]["seed"], found["sampling"]["topP"], found["thinking"]) == (5, None, "off")
 
     configured = {"thinking": "on"}
     client.notify("workspace/didChangeConfiguration", {"settings": None})
