@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import datetime
+import itertools
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +63,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not Path(path).is_file():
             known = ", ".join(CATALOGUE)
             return _fail(f"there is no file {path}. Fetch one by `ds4-lsp model fetch NAME`: {known}")
-        # One place for all runs, since its name is part of what the model reads.
-        folder = Path(tempfile.gettempdir()).resolve() / "ds4-lsp-evals"
-        folder.mkdir(mode=0o700, exist_ok=True)
         try:
-            with FileLock(folder / "lock", timeout=0):
+            with place() as folder:
                 run = asyncio.run(_run(args, str(Path(path).resolve()), jobs, folder))
-        except Timeout:
-            return _fail(f"another run is using {folder}. Wait for its end.")
         except (ServerGone, RpcError) as error:
             return _fail(str(error))
     _tell(args, old, run)
     return 0
+
+
+@contextlib.contextmanager
+def place() -> Iterator[Path]:
+    """The folder of a run. The same for all that run alone, since its name is part of what the model reads."""
+    for number in itertools.count(1):
+        folder = Path(tempfile.gettempdir()).resolve() / ("ds4-lsp-evals" + (f"-{number}" if number > 1 else ""))
+        folder.mkdir(mode=0o700, exist_ok=True)
+        lock = FileLock(folder / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            continue
+        if number > 1:
+            print(f"another run goes on: this one is in {folder}, and may come out differently", file=sys.stderr)
+        try:
+            yield folder
+        finally:
+            lock.release()
+        return
 
 
 async def _run(args: argparse.Namespace, model: str, jobs: Sequence[Job], folder: Path) -> Run:

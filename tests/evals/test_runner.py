@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rig import call
 
-from evals.__main__ import main
+from evals.__main__ import main, place
 from evals.results import Result, read
 
 CHANGE = call("bash", command="sed -i 's/MAX_RETRIES = 3/MAX_RETRIES = 5/' limits.py")
@@ -97,6 +97,14 @@ def test_a_run_is_compared_with_an_earlier_one_and_written_into_a_page(
     assert "| jobs solved | 0 of 1 | 1 of 1 |" in text
     assert "| edit | raise-limit | no | yes |" in text
     assert text.endswith("The rest.\n")
+
+
+def test_a_run_beside_another_has_a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with place() as first, place() as second:
+        assert first != second
+    with place() as again:
+        assert again == first
 
 
 def test_what_cannot_be_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
