@@ -100,8 +100,8 @@ class Sampling:
     top_k: int = 0
     """How many of the likeliest tokens are drawn from; 0 is all."""
     repeat_penalty: float = 1.0
-    """Makes the reply's own last 64 tokens less likely, by this factor on their logits; 1 is off. What stands in the
-    conversation, such as a file's text, is not penalised: it has to be copied exactly."""
+    """Makes the reply's own last 64 tokens less likely, by this factor on their logits; 1 is off. From a trigger of
+    the grammar on nothing is penalised, and what stands in the conversation never is: both have to be copied."""
 
 
 GREEDY = Sampling()
@@ -163,7 +163,8 @@ class GenerateRequest:
     """GBNF whose root matches from the first character of whichever of ``grammar_triggers`` comes first. Where it is
     complete, only an end token or one of ``goes_on`` may follow; after the latter it waits for the next trigger."""
     grammar_triggers: tuple[str, ...] = ()
-    """Texts; whether a control token or letters make them does not matter."""
+    """Texts; whether a control token or letters make them does not matter. With or without a grammar they say where a
+    call begins."""
     forced: Forced | None = None
 
 

@@ -47,7 +47,7 @@ class Reply:
         self._note = note
         self._sampler = Sampler(request.sampling)
         armed = request.grammar is not None and request.forced is None
-        self._output = Output(request.stops, request.quiet, request.triggers if armed else ())
+        self._output = Output(request.stops, request.quiet, request.triggers)
         self._armed = armed
         self._constraint: Constraint | None = None
         self._sampled = array("i")
@@ -116,7 +116,9 @@ class Reply:
     def _next_token(self) -> int:
         if self._request.forced is not None:
             return self._forced_token(self._request.forced)
-        token = self._sampler.sample(self._context, self._vocabulary.size, self._sampled)
+        # In a call nothing is penalised: the new text of an edit has to say again what the old one said.
+        said = self._sampled if self._output.trigger_at is None else ()
+        token = self._sampler.sample(self._context, self._vocabulary.size, said)
         constraint = self._constraint
         if constraint is None:
             return token

@@ -54,13 +54,13 @@ class Sampler:
     def _add(self, sampler: Any) -> None:
         C.llama_sampler_chain_add(self.chain, sampler)
 
-    def sample(self, context: Any, size: int, sampled: Sequence[int]) -> int:
-        """The next token after ``sampled``, which are the reply's so far; ``size``: that of the vocabulary. Once per
-        step: the penalty is applied to the context's own logits, so that ``Constraint.choose`` sees it too. A token
-        that is refused afterwards leaves no trace, since the penalty looks at ``sampled`` alone."""
-        if self._penalty != 1 and sampled:
+    def sample(self, context: Any, size: int, said: Sequence[int]) -> int:
+        """The next token. ``said``: what the penalty is for, the last tokens of it; ``size``: that of the vocabulary.
+        Once per step: the penalty is put on the context's own logits, so that ``Constraint.choose`` sees it too, and a
+        token that is refused afterwards leaves no trace."""
+        if self._penalty != 1 and said:
             logits = np.ctypeslib.as_array(C.llama_get_logits_ith(context, -1), shape=(size,))
-            penalise(logits, sampled[-PENALISED:], self._penalty)
+            penalise(logits, said[-PENALISED:], self._penalty)
         return int(C.llama_sampler_sample(self.chain, context, -1))
 
     def choose(self, candidates: Any) -> int:

@@ -68,7 +68,7 @@ class SamplingSettings(Section):
         None, ge=0, le=2**31 - 1, description="How many of the likeliest tokens are drawn from; 0 is all."
     )
     repeat_penalty: float | None = Field(
-        None, ge=1, le=3, description="Makes the reply's last 64 tokens less likely by this factor; 1 is off."
+        None, ge=1, le=3, description="Makes a reply's last 64 tokens less likely, outside of calls; 1 is off."
     )
     seed: int | None = Field(None, ge=0, lt=2**32 - 1, description="null draws a new seed each time.")
     max_tokens: int | None = Field(None, ge=1, description="Most tokens generated in one turn; null means 50000.")

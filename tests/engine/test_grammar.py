@@ -104,16 +104,22 @@ async def test_forced_tokens_are_not_bound(engine: Any) -> None:
 async def test_a_grammar_that_admits_everything_changes_no_choice(engine: Any) -> None:
     prompt = list(range(500, 520))
     sampling = Sampling(0.8, 0.95, 0.01, 3, top_k=40, repeat_penalty=1.3)
-    free = await engine.generate(prompt, 60, sampling=sampling)
-    grammar = f"root ::= {literal(free.text[:1])} [^\\x00]*"
-    bound = await engine.generate(prompt, 60, sampling=sampling, grammar=grammar, grammar_triggers=(free.text[:1],))
+    trigger = (await engine.generate(prompt, 4, sampling=sampling)).text[-1:]
+    free = await engine.generate(prompt, 60, sampling=sampling, grammar_triggers=(trigger,))
+    grammar = f"root ::= {literal(trigger)} [^\\x00]*"
+    bound = await engine.generate(prompt, 60, sampling=sampling, grammar=grammar, grammar_triggers=(trigger,))
     assert bound.tokens == free.tokens
 
 
-async def test_the_penalty_holds_within_the_grammar_and_refused_tokens_do_not_count(engine: Any) -> None:
+async def test_the_penalty_rests_in_a_call(engine: Any) -> None:
+    """So strong a penalty allows no token a second time."""
     prompt = list(range(500, 520))
-    trigger = (await engine.generate(prompt, 1)).text
-    grammar = f"root ::= {literal(trigger)} [0-9]{{20}}"
     forbidding = Sampling(repeat_penalty=1e6)
-    bound = await engine.generate(prompt, 11, sampling=forbidding, grammar=grammar, grammar_triggers=(trigger,))
-    assert sorted(bound.text.removeprefix(trigger)) == list("0123456789")
+    before = await engine.generate(prompt, 60, sampling=forbidding)
+    assert len(set(before.tokens)) == 60
+    trigger = (await engine.generate(prompt, 1)).text
+    call = await engine.generate(prompt, 60, sampling=forbidding, grammar_triggers=(trigger,))
+    assert call.tokens == (await engine.generate(prompt, 60)).tokens
+    grammar = f"root ::= {literal(trigger)} [0-9]{{20}}"
+    digits = await engine.generate(prompt, 60, sampling=forbidding, grammar=grammar, grammar_triggers=(trigger,))
+    assert len(digits.text.removeprefix(trigger)) == 20
