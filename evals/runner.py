@@ -29,8 +29,8 @@ from evals.results import Result
 class Limits:
     """Of one job. Tokens are generated ones."""
 
-    tokens: int = 800
-    rounds: int = 10
+    tokens: int = 600
+    rounds: int = 8
     context: int = 16384
 
 

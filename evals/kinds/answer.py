@@ -106,12 +106,12 @@ def exit_status(v: Vary) -> Job:
     )
 
 
-def constant_in_long_file(v: Vary) -> Job:
+def constant_in_table(v: Vary) -> Job:
     value, path = v("137", "263", "419"), v("tables.py", "registry.py", "lookup.py")
     lines = ["# Generated from the device list."]
-    lines += [f"DEVICE_{i:03} = {1000 + i * 7 % 991}" for i in range(640)]
+    lines += [f"DEVICE_{i:03} = {1000 + i * 7 % 991}" for i in range(90)]
     lines += [f"RETRY_BUDGET = {value}"]
-    lines += [f"SENSOR_{i:03} = {3000 + i * 11 % 887}" for i in range(158)]
+    lines += [f"SENSOR_{i:03} = {3000 + i * 11 % 887}" for i in range(40)]
     return Job(
         files={path: "\n".join(lines) + "\n"},
         prompt=f"What is RETRY_BUDGET set to in {path}?",
@@ -144,6 +144,6 @@ JOBS = (
     staging_port,
     contact_person,
     exit_status,
-    constant_in_long_file,
+    constant_in_table,
     backup_target,
 )

@@ -66,9 +66,9 @@ def users_of_variable(v: Vary) -> Job:
 
 def raising_function(v: Vary) -> Job:
     wanted = v("find_station", "lookup_route", "pick_vehicle")
-    blocks = [f"def step_{i:03}(value):\n    return value + {i}\n\n\n" for i in range(198)]
+    blocks = [f"def step_{i:03}(value):\n    return value + {i}\n\n\n" for i in range(30)]
     body = "    if key not in table:\n        raise LookupError(key)\n    return table[key]\n\n\n"
-    blocks.insert(150, f"def {wanted}(table, key):\n{body}")
+    blocks.insert(22, f"def {wanted}(table, key):\n{body}")
     return Job(
         files={"network.py": "".join(blocks).rstrip() + "\n", "notes.md": "LookupError means that a name is wrong.\n"},
         prompt="Which function in network.py raises LookupError?",
