@@ -12,7 +12,7 @@ from pathlib import Path
 
 _FORBIDDEN = re.compile(
     r"\b(sudo|su|kill|pkill|killall|shutdown|reboot|mount|apt|apt-get|pip|pip3|npm|npx|curl|wget|ssh|scp|nc|dd|chown"
-    r"|systemctl|crontab|git\s+push)\b|\$HOME|~/|\.\.(/|\s|$)"
+    r"|systemctl|crontab|git\s+push)\b|\$HOME|(?<![\w.])~(?![\w.])|\.\.(/|\s|$)|(?<!\S)/(?=[\s;*]|$)"
 )
 _ABSOLUTE = re.compile(r"(?<![\w./$}*\\])/[\w.][^\s'\";|&<>)]*")
 _HARMLESS = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/usr/bin/", "/bin/")
