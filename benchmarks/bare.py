@@ -14,6 +14,8 @@ from typing import Any
 
 BATCH = 512
 SAMPLING = {"temperature": 1.0, "minP": 0.05}
+OFF = {"topP": 1.0, "topK": 0, "repeatPenalty": 1.0}
+"""What the makers of a model may recommend besides, and the others do not do."""
 """The server's defaults, said aloud: the bare loop's chain is min-p, temperature, draw."""
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -32,7 +34,7 @@ class Setup:
     def settings(self, max_tokens: int) -> dict[str, Any]:
         """The server's ``ds4`` section."""
         model = {"contextSize": self.context, "threads": self.threads, "batchSize": BATCH}
-        return {"model": model, "sampling": {**SAMPLING, "maxTokens": max_tokens}}
+        return {"model": model, "sampling": {**SAMPLING, **OFF, "maxTokens": max_tokens}}
 
 
 def environment() -> dict[str, str]:

@@ -14,7 +14,17 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 POOL = [(7919 * i) % 40000 + 100 for i in range(400)]
 LENGTHS = st.integers(0, 400)
-TEXTS = st.sampled_from(["a", "a few words of text", "<think>no STOP</think> but STOP here", "é👩 x", "<|im_end|>"])
+TEXTS = st.sampled_from(
+    [
+        "a",
+        "a few words of text",
+        "<think>no STOP</think> but STOP here",
+        "é👩 x",
+        "<|im_end|>",
+        "<think>no<|im_start|>STOP<|im_end|>but STOP<|endoftext|>",
+    ]
+)
+ENDS = st.sets(st.sampled_from(["<|im_end|>", "<|im_start|>", "<|endoftext|>"])).map(lambda texts: tuple(sorted(texts)))
 
 
 @st.composite
@@ -26,6 +36,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
         "max_tokens": draw(st.integers(0, 12)),
         "cancel_at": draw(st.none() | st.sampled_from(["before", "prefill", "token"])),
         "follow": draw(st.booleans()),
+        "ends": {"stop_texts": draw(ENDS), "goes_on": draw(ENDS), "visible": draw(ENDS)},
     }
 
 
@@ -58,7 +69,8 @@ async def test_the_mirror_is_the_kv_after_any_operations(shared: Any, plan: list
                 on_tokens=(lambda _i, _t, cancel=cancel: cancel.set()) if step["cancel_at"] == "token" else None,
                 forced=Forced(step["forced"]),
                 stops=(StopRule("s", "STOP", keep=False),),
-                quiet=Quiet(("<think>",), ("</think>",), initially=False),
+                quiet=Quiet(("<think>",), ("</think>", "<|im_end|>"), initially=False),
+                **step["ends"],
             )
             transcript = [*tokens, *reply.tokens]
             assert tuple(shared.ids) == reply.tokens
