@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.stamp-install
 PYTEST_ARGS ?=
+WORKERS ?= 4
+PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 EVAL_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check format schema test test-editors demo bench bench-quick bench-server eval lock clean
+.PHONY: help install check format schema test test-fast test-editors demo bench bench-quick bench-server eval lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -35,11 +37,14 @@ format: install ## format the code, and mend what the linter can
 schema: install ## write the generated pages under docs/
 	$(BIN)/python -m ds4_lsp.protocol.schema
 
-test: check ## everything: the checks and all tests (fetches the test models the first time)
-	$(BIN)/pytest $(PYTEST_ARGS)
+test: check ## everything: the checks and all tests (fetches the test models and editors the first time)
+	$(PYTEST) $(PYTEST_ARGS)
 
-test-editors: install ## the suites in a real Neovim and a real VS Code (minutes more)
-	$(BIN)/pytest tests/editors $(PYTEST_ARGS)
+test-fast: install ## the tests that need no model and no editor (under a minute)
+	$(PYTEST) -m "not model and not editor" $(PYTEST_ARGS)
+
+test-editors: install ## only the suites in a real Neovim and a real VS Code
+	$(PYTEST) tests/editors $(PYTEST_ARGS)
 
 demo: install ## a session on a real model: make demo [MODEL=/path/x.gguf] [PROMPT="..."]
 	@$(BIN)/python -m ds4_lsp.cli.demo $(if $(MODEL),--model "$(MODEL)") $(if $(PROMPT),--prompt "$(PROMPT)")

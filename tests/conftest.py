@@ -1,13 +1,18 @@
-"""What every room's tests share: real models, fetched once into the user's cache and verified by their SHA-256."""
+"""What every room's tests share: real models, fetched once into the user's cache and verified by their SHA-256.
+
+The suite runs in several processes at once (pytest-xdist), a file in each. Every process has a state folder and
+temporary files of its own; the models are shared, and only read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import filelock
 import pytest
 
-import benchmarks.model
+from benchmarks import model, tiny_model
 from ds4_lsp.cli.catalogue import Entry, Part, models_directory
 from ds4_lsp.cli.fetch import fetch
 
@@ -43,12 +48,53 @@ DEEPSEEK_HEADER = Entry(
 )
 
 
+MODELS = {"small_model", "gemma_model", "deepseek_header"}
+"""The fixtures that give a real model's file."""
+LONGEST = ("editors/test_vscode.py", "editors/test_neovim.py", "e2e", "agent", "engine", "cli", "benchmarks", "server")
+"""Files and rooms that take longest, in that order: what begins last should be short, or one process works alone."""
+ROOT = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a model or an editor, and begin with what takes long."""
+
+    def rank(item: pytest.Item) -> int:
+        name = item.path.relative_to(ROOT).as_posix()
+        return next((place for place, prefix in enumerate(LONGEST) if name.startswith(prefix)), len(LONGEST))
+
+    for item in items:
+        if MODELS & set(getattr(item, "fixturenames", ())):
+            item.add_marker("model")
+        if item.path.is_relative_to(ROOT / "editors"):
+            item.add_marker("editor")
+    items.sort(key=rank)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test leaves anything in the user's state directory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """``once(name, make)``: a file that ``make`` writes, made by the first process that asks, for all of this run."""
+    alone = tmp_path_factory.getbasetemp()
+    folder = alone if not alone.name.startswith("popen-") else alone.parent
+
+    def file(name: str, make: Callable[[Path], object]) -> Path:
+        path = folder / name
+        with filelock.FileLock(folder / f"{name}.lock"):
+            if not path.exists():
+                draft = path.with_name(f"draft-{name}")
+                make(draft)
+                draft.rename(path)
+        return path
+
+    return file
 
 
 def _fetched(entry: Entry) -> Path:
@@ -58,7 +104,13 @@ def _fetched(entry: Entry) -> Path:
 @pytest.fixture(scope="session")
 def small_model() -> Path:
     """SmolLM2 135M, context 8192, ChatML: far too weak to follow instructions. The benchmark's model, too."""
-    return benchmarks.model.small_model()
+    return model.small_model()
+
+
+@pytest.fixture(scope="session")
+def tiny_chat_model(small_model: Path, once: Callable[..., Path]) -> Path:
+    """Random weights behind the small model's vocabulary and template, for scripted replies: fifty times faster."""
+    return once("tiny.gguf", lambda path: tiny_model.build(small_model, path, context=32768))
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,8 @@ class Rig:
         self.clients.append(client)
         await client.start()
         given = settings or {}
-        model = {"contextSize": 4096, "threads": 2, **given.get("model", {})}
+        # One thread: two that wait for each other on a busy machine are several times slower than that.
+        model = {"contextSize": 4096, "threads": 1, **given.get("model", {})}
         sampling = {"temperature": 0.0, **given.get("sampling", {})}
         await client.initialize(
             GUARDED if capabilities is None else capabilities,

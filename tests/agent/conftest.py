@@ -217,7 +217,7 @@ class Stage:
             "model": {
                 "path": str(self.model),
                 "contextSize": 4096,
-                "threads": 2,
+                "threads": 1,  # two that wait for each other on a busy machine are several times slower than that
                 "batchSize": self.batch,
                 "preload": False,
             },
@@ -287,7 +287,7 @@ class Reference:
         self._done: list[Run] = []
 
     async def load(self) -> None:
-        settings = ModelSettings(path=str(self._model), context_size=4096, threads=2, batch_size=self._batch)
+        settings = ModelSettings(path=str(self._model), context_size=4096, threads=1, batch_size=self._batch)
         await self._engine.load(settings, context_is_default=False, on_progress=_ignore, cancel=Cancel())
 
     async def close(self) -> None:
@@ -342,10 +342,9 @@ def tiny() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny: ModuleType, small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_model(tiny: ModuleType, small_model: Path, once: Callable[..., Path]) -> Path:
     """Random weights, the small model's vocabulary and template."""
-    path: Path = tiny.llama(tmp_path_factory.mktemp("tiny") / "llama.gguf", small_model)
-    return path
+    return once("llama.gguf", lambda path: tiny.llama(path, small_model))
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -375,16 +374,15 @@ async def stage(stages: Any, tiny_model: Path) -> Stage:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def large_stages(
-    tiny: ModuleType, small_model: Path, tmp_path_factory: pytest.TempPathFactory
+    tiny: ModuleType, small_model: Path, once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
     """Stages that compact by themselves, on a tiny model with a context of that many tokens; one for each size and
     name, in a new session whenever asked for. ``changes``: settings by section, over the usual ones."""
-    model = tiny.llama(tmp_path_factory.mktemp("tiny") / "large.gguf", small_model, trained=32768)
+    model = once("large.gguf", lambda path: tiny.llama(path, small_model, trained=32768))
     made: dict[tuple[int, str], Stage] = {}
 
     async def stage(context: int, name: str = "", **changes: dict[str, Any]) -> Stage:
-        # One thread: two that wait for each other on a busy machine are several times slower than that.
-        usual = {"compaction": {"auto": True, "minFreeTokens": 0}, "model": {"contextSize": context, "threads": 1}}
+        usual = {"compaction": {"auto": True, "minFreeTokens": 0}, "model": {"contextSize": context}}
         wanted = {part: usual.get(part, {}) | changes.get(part, {}) for part in {**usual, **changes}}
         one = made.get((context, name))
         if one is None:

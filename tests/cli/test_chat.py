@@ -61,7 +61,7 @@ def environment(tmp_path: Path) -> Environment:
 
 
 def command(workspace: Path, model: Path, *options: str) -> list[str]:
-    settings = ["--set", "model.contextSize=4096", "--set", "model.threads=2", "--set", "sessions.snapshots=false"]
+    settings = ["--set", "model.contextSize=4096", "--set", "model.threads=1", "--set", "sessions.snapshots=false"]
     options = ("--workspace", str(workspace), "--model", str(model), *settings, *options)
     return [sys.executable, "-c", MAIN, "chat", *options]
 

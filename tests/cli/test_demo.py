@@ -12,25 +12,18 @@ from typing import Any
 import pytest
 from rig import call
 
-from benchmarks.tiny_model import build
-
 READ = call("read", path="src/main.py")
 EDIT = call("edit", path="src/main.py", file_tag="TAG", start_line=3, end_line=3, new='GREETING = "Good day"')
 
 
-@pytest.fixture(scope="module")
-def tiny_model(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(small_model, tmp_path_factory.mktemp("tiny") / "tiny.gguf", context=8192)
-
-
 @pytest.fixture
-def demo(tmp_path: Path, tiny_model: Path) -> Any:
+def demo(tmp_path: Path, tiny_chat_model: Path) -> Any:
     """Run it with these replies of the model's; its exit status and its screen."""
 
     def run(*replies: str, model: str | None = None, prompt: str | None = None) -> tuple[int, str]:
         script = tmp_path / "script.jsonl"
         script.write_text("".join(json.dumps({"purpose": "turn", "text": reply}) + "\n" for reply in replies))
-        command = [sys.executable, "-m", "ds4_lsp.cli.demo", "--model", model or str(tiny_model)]
+        command = [sys.executable, "-m", "ds4_lsp.cli.demo", "--model", model or str(tiny_chat_model)]
         done = subprocess.run(
             command + (["--prompt", prompt] if prompt else []),
             env=os.environ | {"DS4_LSP_SCRIPT": str(script), "XDG_STATE_HOME": str(tmp_path / "state")},

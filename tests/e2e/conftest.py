@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from rig import Rig
 
-from benchmarks.tiny_model import build
-
 
 @pytest.fixture(scope="session")
 def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -22,10 +20,10 @@ async def rig(tmp_path: Path, small_model: Path, prompts: Path) -> AsyncIterator
 
 
 @pytest.fixture(scope="session")
-def tiny_model(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_model(tiny_chat_model: Path) -> Path:
     """Random weights behind the small model's vocabulary and template: everything about it is real but the sense of
     what it says. Fifty times faster, and with any context."""
-    return build(small_model, tmp_path_factory.mktemp("tiny") / "tiny.gguf", context=32768)
+    return tiny_chat_model
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ async def test_a_model_that_cannot_be_loaded_leaves_the_one_chosen_before(tiny: 
 async def test_a_changed_setting_is_told_of_and_holds_from_the_next_load_on(tiny: Rig, other_model: Path) -> None:
     client = await tiny.start(script=tiny.script("One.", "Two.", "Three."), env={"DS4_MODEL": ""})
     settings: dict[str, dict[str, Any]] = {
-        "model": {"contextSize": 4096, "threads": 2},
+        "model": {"contextSize": 4096, "threads": 1},
         "sampling": {"temperature": 0.0},
     }
 

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.tiny_model import build
-
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 900.0
 """Seconds for the whole suite, on a machine that does other things too."""
@@ -21,14 +19,13 @@ def neovim() -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def test_the_plugins_suite_passes_in_a_real_neovim(small_model: Path, tmp_path: Path) -> None:
+def test_the_plugins_suite_passes_in_a_real_neovim(small_model: Path, tiny_chat_model: Path) -> None:
     suite = ROOT / "editors" / "neovim" / "tests" / "run.lua"
     # For what takes thousands of tokens and scripts every reply: random weights behind the small model's vocabulary.
-    fast_model = build(small_model, tmp_path / "tiny.gguf", context=8192)
     environment = os.environ | {
         "DS4_TEST_PYTHON": sys.executable,
         "DS4_MODEL": str(small_model),
-        "DS4_TEST_FAST_MODEL": str(fast_model),
+        "DS4_TEST_FAST_MODEL": str(tiny_chat_model),
     }
     ran = subprocess.run(
         [neovim(), "--clean", "--headless", "-l", suite],

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tiny_model import build
-
 EXTENSION = Path(__file__).parents[2] / "editors" / "vscode"
 BROWSER = ("chromium", "fonts-noto-color-emoji")
 
@@ -91,15 +89,16 @@ def test_what_a_workspace_must_not_choose_belongs_to_the_machine() -> None:
     assert {name for name in scopes if name.startswith("ds4.permissions.")} <= {f"ds4.{name}" for name in machine}
 
 
-def test_a_user_session_in_the_real_workbench(npm: str, chromium: str, small_model: Path, tmp_path: Path) -> None:
+def test_a_user_session_in_the_real_workbench(
+    npm: str, chromium: str, small_model: Path, tiny_chat_model: Path
+) -> None:
     server = Path(sys.executable).parent / "ds4-lsp"
     # Random weights behind the small model's vocabulary: for windows in which every reply is scripted.
-    fast_model = build(small_model, tmp_path / "tiny.gguf", context=8192)
     output = run(
         [npm, "run", "--silent", "test:workbench"],
         DS4_TEST_SERVER=str(server),
         DS4_TEST_MODEL=str(small_model),
-        DS4_TEST_FAST_MODEL=str(fast_model),
+        DS4_TEST_FAST_MODEL=str(tiny_chat_model),
         CHROMIUM=chromium,
     )
     assert " 0 failed" in output.splitlines()[-1], output

@@ -32,7 +32,7 @@ class Driver:
 
     async def load(self, path: Path, *, default: bool = False, cancel: Cancel | None = None, **settings: Any) -> Any:
         self.progress = []
-        settings = {"context_size": CONTEXT, "threads": 2, "batch_size": 64} | settings
+        settings = {"context_size": CONTEXT, "threads": 1, "batch_size": 64} | settings
         return await self.client.load(
             ModelSettings(path=str(path), **settings),
             context_is_default=default,
@@ -104,10 +104,9 @@ def tiny() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny: ModuleType, small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_model(tiny: ModuleType, small_model: Path, once: Callable[..., Path]) -> Path:
     """Random weights, the small model's vocabulary."""
-    path: Path = tiny.llama(tmp_path_factory.mktemp("tiny") / "llama.gguf", small_model)
-    return path
+    return once("llama.gguf", lambda path: tiny.llama(path, small_model))
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -84,7 +84,7 @@ function Editor:start(options)
   assert(self.channel > 0, 'Neovim does not start')
   self.pid = vim.fn.jobpid(self.channel)
   local settings = vim.tbl_deep_extend('force', {
-    model = { contextSize = 4096, threads = 2 },
+    model = { contextSize = 4096, threads = 1 },
     sampling = { temperature = 0 },
   }, options.settings or {})
   local setup = vim.tbl_extend('force', {

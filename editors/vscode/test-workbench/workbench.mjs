@@ -18,7 +18,7 @@ const SETTINGS = {
   'ds4.server.path': SERVER,
   'ds4.model.path': MODEL,
   'ds4.model.contextSize': 8192,
-  'ds4.model.threads': 2,
+  'ds4.model.threads': 1,
   'ds4.sampling.temperature': 0,
   'workbench.colorTheme': 'Default Dark Modern',
   'workbench.startupEditor': 'none',
