@@ -137,11 +137,13 @@ def check_sampling(model: str | None) -> Check:
     from ds4_lsp.engine.gguf_header import read_header
 
     try:
-        advice, problems = recommended(read_header(Path(model)).metadata)
+        metadata = read_header(Path(model)).metadata
     except (Ds4Error, OSError):
         return Check(name, "warning", "not known without a readable model")
+    advice, problems = recommended(metadata)
+    thinks = "think" in str(metadata.get("tokenizer.chat_template", "")).lower()
     sources: dict[str, list[str]] = {}
-    for setting, one in chosen(SamplingSettings(), advice, thinking=True).items():
+    for setting, one in chosen(SamplingSettings(), advice, thinking=thinks).items():
         sources.setdefault(one.source, []).append(f"{setting} {one.value:g}")
     detail = "; ".join(f"{', '.join(values)} ({source})" for source, values in sources.items())
     if problems:
