@@ -11,7 +11,7 @@ from ds4_lsp.chat import render
 from ds4_lsp.ports import Cancel, Generated, GenerateRequest
 from ds4_lsp.protocol.commands import CompactArguments, CompactResult
 from ds4_lsp.session.verify import verify
-from ds4_lsp.syntax.marks import SUMMARY_STOPS
+from ds4_lsp.syntax.stops import summary_stops
 
 HEADINGS = (
     "Primary Request and Intent",
@@ -42,7 +42,7 @@ class Asked:
 
 def summaries(stage: Any) -> list[Asked]:
     """What was asked of the engine for summaries, in order."""
-    return [Asked.of(*pair) for pair in stage.engine.asked if pair[0].stops == SUMMARY_STOPS]
+    return [Asked.of(*pair) for pair in stage.engine.asked if pair[0].stops == summary_stops()]
 
 
 def forget(stage: Any) -> None:

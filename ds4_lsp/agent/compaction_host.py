@@ -17,7 +17,7 @@ from ds4_lsp.protocol.commands import Usage
 from ds4_lsp.protocol.errors import EngineDied
 from ds4_lsp.protocol.settings import CompactionSettings
 from ds4_lsp.session.events import Event
-from ds4_lsp.syntax.marks import SUMMARY_STOPS
+from ds4_lsp.syntax.stops import summary_stops
 
 COUNTS_KEPT = 64
 
@@ -189,7 +189,7 @@ class CompactionHost:
                 GenerateRequest(
                     [*tokens, *asked, *opening],
                     max_tokens=request.max_tokens,
-                    stops=SUMMARY_STOPS,
+                    stops=summary_stops(),
                     stop_texts=transcript.frames.stop_texts,
                     forced=services.script.next("summary"),
                 ),

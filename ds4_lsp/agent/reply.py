@@ -55,7 +55,7 @@ class Reply:
 
     def finish(self, *, broken_off: bool = False) -> None:
         """``broken_off``: the reply ends where the model did not mean it to: an open call is not its mistake."""
-        for event in self._parser.finish():
+        for event in self._parser.finish(broken_off=broken_off):
             self._take(event, broken_off=broken_off)
 
     @property

@@ -15,8 +15,8 @@ from ds4_lsp.ports import Generated, GenerateRequest, ModelInfo, Sampling, ToolS
 from ds4_lsp.protocol.errors import Ds4Error
 from ds4_lsp.protocol.recommended import chosen
 from ds4_lsp.protocol.settings import SamplingSettings, Settings
-from ds4_lsp.syntax.grammar import grammar
-from ds4_lsp.syntax.marks import CALLS_STOP, TOOL_CALLS_OPEN, thinking_quiet
+from ds4_lsp.syntax.registry import named
+from ds4_lsp.syntax.thinking import DEFAULT
 
 if TYPE_CHECKING:
     from ds4_lsp.agent.turn import Outcome
@@ -114,15 +114,17 @@ class RoundRunner:
     ) -> GenerateRequest:
         frames = transcript.frames
         left = settings.sampling.most_tokens - outcome.usage.completion_tokens
+        syntax = named("dsml")
+        grammar = syntax.grammar([spec.taught() for spec in specs]) if settings.tools.grammar else None
         return GenerateRequest(
             tokens=tokens,
             max_tokens=max(1, min(left, room)),
             sampling=sampling(settings.sampling, transcript.info, thinking=settings.thinks and frames.thinks),
-            stops=(CALLS_STOP,),
+            stops=syntax.stops,
             stop_texts=frames.stop_texts,
-            quiet=thinking_quiet(thinking),
-            grammar=grammar([spec.taught() for spec in specs]) if settings.tools.grammar else None,
-            grammar_triggers=(TOOL_CALLS_OPEN,),
+            quiet=DEFAULT.quiet(thinking),
+            grammar=grammar.text if grammar else None,
+            grammar_triggers=grammar.triggers if grammar else (),
             forced=self._services.script.next("turn"),
         )
 

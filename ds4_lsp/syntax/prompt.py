@@ -1,4 +1,4 @@
-"""The system prompt's tool section, and calls written as the parser reads them.
+"""The system prompt's tool section in our own words, for any syntax; a template's own section takes its place.
 
 The section is short because a CPU evaluates it at 100 to 200 tokens a second, and shows one whole example because
 small models copy better than they follow.
@@ -6,19 +6,12 @@ small models copy better than they follow.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ds4_lsp.ports import ParameterSpec, ToolSpec
-from ds4_lsp.syntax.marks import (
-    DSML,
-    INVOKE_CLOSE,
-    PARAMETER_CLOSE,
-    PARAMETER_CLOSING,
-    TOOL_CALLS_CLOSE,
-    TOOL_CALLS_OPEN,
-)
+from ds4_lsp.syntax.block import Syntax
+from ds4_lsp.syntax.registry import named
 
 _SECTION = """\
 # Tools
@@ -33,40 +26,33 @@ End your reply with a block like this, and stop:
 
 {example}
 
-- Copy the tags exactly. One parameter per tag; string="true" for text, string="false" for numbers and true/false.
-- Text is taken as it is: no quotes, no escapes, no code fences.
+{hints}
 - Only such a block runs, and only outside of thinking. Never show a call as an example.
 - The user's next messages give the results. Never write results yourself.
 - When no tool is needed, answer in plain text.
 """
 
 
-def tool_instructions(specs: Iterable[ToolSpec]) -> str:
-    """The tool section for the system prompt; empty without tools. It contains DSML marks: it is for a segment that is
-    tokenised with specials."""
+def tool_instructions(specs: Iterable[ToolSpec], syntax: Syntax | None = None) -> str:
+    """The tool section for the system prompt; empty without tools. ``syntax``: DSML if None. It contains its marks: it
+    is for a segment that is tokenised with specials."""
     tools = tuple(specs)
     if not tools:
         return ""
+    syntax = syntax or named("dsml")
     sample = next((spec for spec in tools if spec.examples), None) or min(tools, key=_unlike_an_example)
     arguments = sample.examples[0] if sample.examples else _sample_arguments(sample)
-    listing = "\n".join(_describe(spec) for spec in tools)
-    return _SECTION.format(example=render_calls([(sample.name, arguments)]), tools=listing)
+    return _SECTION.format(
+        example=render_calls([(sample.name, arguments)], syntax),
+        hints="\n".join(f"- {hint}" for hint in syntax.hints),
+        tools="\n".join(_describe(spec) for spec in tools),
+    )
 
 
-def render_calls(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
-    """A whole block of calls."""
-    return "\n".join([TOOL_CALLS_OPEN, *(render_call(name, arguments) for name, arguments in calls), TOOL_CALLS_CLOSE])
-
-
-def render_call(name: str, arguments: Mapping[str, Any]) -> str:
-    """One ``invoke``: what the parser turns back into ``name`` and ``arguments``. A text that holds a closing tag is
-    written as JSON with its ``<`` escaped. Raises ``ValueError`` for a value that JSON cannot hold."""
-    lines = [f'<{DSML}invoke name="{name}">']
-    for key, value in arguments.items():
-        is_text = isinstance(value, str) and PARAMETER_CLOSING.full.search(value) is None
-        text = value if is_text else json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-        lines.append(f'<{DSML}parameter name="{key}" string="{"true" if is_text else "false"}">{text}{PARAMETER_CLOSE}')
-    return "\n".join([*lines, INVOKE_CLOSE])
+def render_calls(calls: Iterable[tuple[str, Mapping[str, Any]]], syntax: Syntax | None = None) -> str:
+    """A whole block of calls. ``syntax``: DSML if None."""
+    made = [(name, arguments, f"call{number:05}") for number, (name, arguments) in enumerate(calls)]
+    return (syntax or named("dsml")).render(made).strip()
 
 
 def _describe(spec: ToolSpec) -> str:

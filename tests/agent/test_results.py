@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LOOK = call("list", path=".")
 OPEN = "<｜DSML｜tool_calls>\n"
-UNCLOSED = LOOK[: LOOK.index("</｜DSML｜invoke>")]
+UNCLOSED = LOOK[: LOOK.index("</｜DSML｜parameter>")]
 JUNK = LOOK.replace('<｜DSML｜parameter name="path"', "junk")
 
 

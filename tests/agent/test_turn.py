@@ -61,7 +61,7 @@ async def test_a_call_after_thinking_runs_and_one_inside_it_is_still_told_of(sta
 
 async def test_a_malformed_call_is_not_run_and_the_model_is_told_how_to_write_it(stage: Any) -> None:
     broken = TOUCH.replace('string="true"', "string=true")
-    unclosed = TOUCH[: TOUCH.index("</｜DSML｜invoke>")]
+    unclosed = TOUCH[: TOUCH.index("</｜DSML｜parameter>")]
     stage.script(broken, unclosed, call("bash", comand="touch ran"), call("bsh", command="x"), "I give up.")
     result = await stage.prompt("do it")
     assert result.stop_reason == "end"
@@ -69,7 +69,7 @@ async def test_a_malformed_call_is_not_run_and_the_model_is_told_how_to_write_it
     first, second = notices(stage)
     assert 'expected <｜DSML｜parameter name="NAME" string="true">' in first
     assert first.endswith("write the call again.")
-    assert "the call of bash was not closed by </｜DSML｜invoke>" in second
+    assert "command of bash was not closed by </｜DSML｜parameter>" in second
     third, fourth = (one["text"] for one in results(stage))
     assert "command" in third
     assert "bash" in fourth

@@ -73,11 +73,11 @@ def join() -> Callable[[Iterable[ParserEvent]], list[ParserEvent]]:
 def parse(specs: Mapping[str, ToolSpec]) -> Parse:
     """Parse pieces of text or bytes, finish, and join adjacent deltas."""
 
-    def run(*pieces: Any, thinking: bool = False) -> list[ParserEvent]:
-        parser = StreamParser(specs, thinking)
+    def run(*pieces: Any, thinking: bool = False, broken_off: bool = False, **given: Any) -> list[ParserEvent]:
+        parser = StreamParser(specs, thinking, **given)
         events: list[ParserEvent] = []
         for piece in pieces:
             events += parser.feed_bytes(piece) if isinstance(piece, bytes) else parser.feed(piece)
-        return joined([*events, *parser.finish()])
+        return joined([*events, *parser.finish(broken_off=broken_off)])
 
     return run

@@ -6,31 +6,30 @@ import re
 
 import pytest
 
-from ds4_lsp.syntax import marks
+from ds4_lsp.syntax import dsml
+from ds4_lsp.syntax.registry import named
+from ds4_lsp.syntax.stops import summary_stops
 
+SYNTAX = named("dsml")
 MARKERS = [
-    *marks.CALLS_OPENINGS,
-    marks.CALLS_CLOSING,
-    marks.INVOKE_OPENING,
-    marks.INVOKE_CLOSING,
-    marks.PARAMETER_TEXT_OPENING,
-    marks.PARAMETER_JSON_OPENING,
-    marks.PARAMETER_CLOSING,
-    marks.THINK_OPENING,
-    marks.THINK_CLOSING,
+    *SYNTAX.openings,
+    SYNTAX.closing,
+    dsml.INVOKE_OPENING,
+    dsml.INVOKE_CLOSING,
+    dsml.TEXT_OPENING,
+    dsml.JSON_OPENING,
+    dsml.PARAMETER_CLOSING,
 ]
 SPELLINGS = [
-    marks.TOOL_CALLS_OPEN,
+    SYNTAX.open,
     "<DSML｜tool_calls>",
-    marks.TOOL_CALLS_CLOSE,
+    SYNTAX.close,
     "</ ｜｜ DSML ｜｜ tool_calls ｜ >",
     '<｜DSML｜invoke name="bash_stop">',
-    marks.INVOKE_CLOSE,
+    dsml.INVOKE_CLOSE,
     '<｜DSML｜parameter name="old" string="true">',
     '<｜DSML｜parameter name="line" string="false">',
-    marks.PARAMETER_CLOSE,
-    marks.THINK_OPEN,
-    marks.THINK_CLOSE,
+    dsml.PARAMETER_CLOSE,
 ]
 
 
@@ -44,19 +43,32 @@ def test_every_beginning_of_a_mark_is_seen_as_one(spelling):
 
 @pytest.mark.parametrize("close", ["</｜DSML｜tool_calls>", "</｜DSML｜tool_calls >", "</｜｜DSML｜tool_calls>"])
 def test_the_stop_of_a_block_is_what_the_parser_closes_at(close):
-    assert re.search(marks.CALLS_STOP.pattern, f"x{close}y").group() == close
-    assert marks.CALLS_STOP.keep
+    [stop] = SYNTAX.stops
+    assert re.search(stop.pattern, f"x{close}y").group() == close
+    assert stop.keep
 
 
 @pytest.mark.parametrize(
-    "mark", ["</think>", "<｜DSML｜tool_calls>", "<DSML｜tool_calls>", "</｜DSML｜invoke>", "<|DSML|x", "< ｜DSML｜"]
+    "mark",
+    [
+        "</think>",
+        "<tool_call>",
+        "<|tool_calls|>",
+        "[TOOL_CALLS]",
+        "<｜tool▁calls▁begin｜>",
+        "<｜DSML｜tool_calls>",
+        "<DSML｜tool_calls>",
+        "</｜DSML｜invoke>",
+        "<|DSML|x",
+        "< ｜DSML｜",
+    ],
 )
 def test_a_summary_stops_before_any_mark(mark):
-    found = [re.search(rule.pattern, f"so {mark}") for rule in marks.SUMMARY_STOPS]
+    found = [re.search(rule.pattern, f"so {mark}") for rule in summary_stops()]
     assert [match.start() for match in found if match] == [3]
-    assert not any(rule.keep for rule in marks.SUMMARY_STOPS)
+    assert not any(rule.keep for rule in summary_stops())
 
 
 @pytest.mark.parametrize("text", ["a < b", "<div>", "the DSML syntax", "｜"])
 def test_a_summary_does_not_stop_at_ordinary_text(text):
-    assert not any(re.search(rule.pattern, text) for rule in marks.SUMMARY_STOPS)
+    assert not any(re.search(rule.pattern, text) for rule in summary_stops())

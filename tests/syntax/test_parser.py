@@ -148,12 +148,24 @@ def test_an_empty_block_is_told(parse):
 
 @pytest.mark.parametrize("length", range(len("<｜DSML｜tool_calls>"), len(BLOCK)))
 def test_a_block_cut_off_anywhere_is_unfinished_and_does_not_end(parse, length):
-    events = parse(BLOCK[:length])
+    events = parse(BLOCK[:length], broken_off=True)
     assert isinstance(events[-1], Malformed)
     assert "Unfinished" in events[-1].message
     assert CallsEnd() not in events
     complete = len(calls(events)) == 1
     assert (events[-1].index is None) == (complete or ToolStart(0, "read") not in events)
+
+
+@pytest.mark.parametrize("closing", ["", "</｜DSML｜invoke>", "</｜DSML｜invoke>\n"])
+def test_closing_tags_that_are_missing_at_a_replys_own_end_are_forgiven(parse, closing):
+    head = BLOCK[: BLOCK.index("</｜DSML｜invoke>")]
+    assert parse(head + closing) == [*READ_EVENTS, CallsEnd()]
+    assert isinstance(parse(head + closing, broken_off=True)[-1], Malformed)
+
+
+def test_a_value_without_its_closing_tag_is_not_forgiven(parse):
+    events = parse(BLOCK[: BLOCK.index(".py") + 3])
+    assert "path of read was not closed" in events[-1].message
 
 
 def test_calls_inside_thinking_are_dropped_told_and_shown_as_thinking(parse):
@@ -163,7 +175,7 @@ def test_calls_inside_thinking_are_dropped_told_and_shown_as_thinking(parse):
     assert rest == [Thinking(BLOCK[len("<｜DSML｜tool_calls>") :] + " hm"), Text("Done."), *READ_EVENTS, CallsEnd()]
 
 
-def test_a_think_tag_opens_thinking_only_at_the_start_of_a_reply(parse):
+def test_the_models_own_think_tag_opens_thinking_anywhere_unless_it_is_quoted(parse):
     assert parse(f"\n <think>{BLOCK}</think>ok") == [
         Text("\n "),
         Thinking("<｜DSML｜tool_calls>"),
@@ -171,7 +183,9 @@ def test_a_think_tag_opens_thinking_only_at_the_start_of_a_reply(parse):
         Thinking(BLOCK[len("<｜DSML｜tool_calls>") :]),
         Text("ok"),
     ]
-    assert parse("say <think>x</think>") == [Text("say <think>x</think>")]
+    assert parse("say <think>x</think>") == [Text("say "), Thinking("x")]
+    assert parse("the tag `<think>` opens") == [Text("the tag `<think>` opens")]
+    assert not calls(parse(f"<think>a</think>b <think>{BLOCK}"))
 
 
 def test_thinking_that_never_ends_runs_nothing(parse):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ds4_lsp.ports import ParameterSpec, ToolSpec
-from ds4_lsp.syntax import marks
 from ds4_lsp.syntax.events import CallsEnd, ToolCall
-from ds4_lsp.syntax.prompt import render_call, tool_instructions
+from ds4_lsp.syntax.prompt import tool_instructions
+from ds4_lsp.syntax.registry import named
+
+SYNTAX = named("dsml")
 
 
 def example_of(section):
-    start = section.index(marks.TOOL_CALLS_OPEN)
-    return section[start : section.index(marks.TOOL_CALLS_CLOSE) + len(marks.TOOL_CALLS_CLOSE)]
+    start = section.index(SYNTAX.open)
+    return section[start : section.index(SYNTAX.close) + len(SYNTAX.close)]
 
 
 def test_the_example_is_a_call_that_runs(tools, parse):
@@ -45,9 +47,9 @@ def test_every_tool_and_parameter_is_listed_with_its_kind(tools):
 
 def test_there_is_one_block_and_no_thinking_mark_in_the_section(tools):
     section = tool_instructions(tools)
-    assert section.count(marks.TOOL_CALLS_OPEN) == 1
-    assert marks.THINK_OPEN not in section
-    assert marks.THINK_CLOSE not in section
+    assert section.count(SYNTAX.open) == 1
+    assert "<think>" not in section
+    assert "</think>" not in section
 
 
 def test_no_tools_no_section():
@@ -56,4 +58,4 @@ def test_no_tools_no_section():
 
 def test_a_value_that_json_cannot_hold_is_refused():
     with pytest.raises(ValueError, match="JSON"):
-        render_call("t", {"x": float("nan")})
+        SYNTAX.render_call("t", {"x": float("nan")})
