@@ -1,4 +1,4 @@
-"""From a model file's template to its frames: what is asked of the template, in two processes at most."""
+"""From a model file's template to its frames: what is asked of the template, in three processes at most."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from ds4_lsp.chat.calls import Known, call_jobs, calls_of
 from ds4_lsp.chat.frames import Frames, chatml, deepseek, from_template
 from ds4_lsp.chat.probe import CALLED, PROBE
 from ds4_lsp.chat.split import JOBS, Derived, Way, jobs, split
@@ -37,13 +38,22 @@ def derive(info: ModelInfo, render: Render = render_apart) -> Frames:
     way, derived = found
     asked = [replace(way, mood=mood) for mood in MOODS.values()]
     moods = [job for each in asked for job in jobs(each, info.bos, info.eos)]
-    texts = render(template, [*moods, *thought_jobs(asked[0], info.bos, info.eos, CALLED)])
+    thoughts = thought_jobs(asked[0], info.bos, info.eos, CALLED)
+    calls = call_jobs(asked[0], MOODS["off"], info.bos, info.eos)
+    texts = render(template, [*moods, *thoughts, *calls])
     known = _splits(texts, asked, list(MOODS), info)
     # A template may be slow as a whole: what it gave at first still holds.
     known.setdefault("on", derived)
     same = {name: each for name, each in known.items() if each.merges_system == derived.merges_system}
-    thinking, base = marks_of(template, texts[len(moods) :], same, PROBE)
-    return from_template(info, way, thinking, levels_of(thinking, base, same))
+    behind = len(moods) + len(thoughts)
+    thinking, base = marks_of(template, texts[len(moods) : behind], same, PROBE)
+    levels = levels_of(thinking, base, same)
+    shown = texts[behind:]
+    if (levels["on"].mood, levels["off"].mood) != (MOODS["on"], MOODS["off"]):
+        again = replace(way, mood=levels["on"].mood)
+        shown = render(template, call_jobs(again, levels["off"].mood, info.bos, info.eos))
+    called = calls_of(shown, Known(levels["on"], levels["off"], base, thinking, info.eos))
+    return from_template(info, way, thinking, levels, called)
 
 
 def _way(info: ModelInfo, template: str, render: Render) -> tuple[Way, Derived] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from ds4_lsp.chat.calls import Called, ResultFrames
 from ds4_lsp.chat.cut import end_of_reply, marks
 from ds4_lsp.chat.split import Derived, Way
 from ds4_lsp.chat.thinking import Level, Leveled, Thinking
@@ -52,11 +53,15 @@ class Frames:
     merges_system: bool
     """The system text is the beginning of the first user message, whose frame ``system.before`` opens."""
     source: Literal["deepseek", "template", "chatml"]
+    environment_in_user: bool = False
+    """What describes the machine stands behind the head, at the beginning of the first user message."""
     warning: str | None = None
     history_open: str = ""
     """How the template opens a finished reply that has no thought."""
     levels: Mapping[Level, Leveled] = field(default_factory=dict)
     """What each level of thinking changes."""
+    called: Called | None = None
+    """What the template writes for calls and results, if it knows tools."""
     way: Way = field(default_factory=Way)
     """How the template is asked at this level."""
 
@@ -64,19 +69,36 @@ class Frames:
     def thinks(self) -> bool:
         return self.thinking is not None
 
+    @property
+    def results(self) -> ResultFrames | None:
+        """What stands around results, where the template has a place for them."""
+        return self.called.results if self.called else None
+
+    @property
+    def answer(self) -> str:
+        """What a model writes before the text of an answer, beyond ``assistant_open``: a channel's name, say."""
+        if self.thinking:
+            return self.thinking.answer
+        return self.history_open.removeprefix(self.assistant_open)
+
     @cached_property
     def marks(self) -> tuple[str, ...]:
         """All control tokens of the frames. In text from outside none of them may be found by a tokenizer."""
         texts = [self.start, self.system.before, self.system.after, self.user.before, self.user.after]
         texts += [self.assistant_open, self.assistant_open_nothink, self.end_text, self.separator, self.history_open]
-        if self.thinking:
-            texts += [self.thinking.before, self.thinking.after, self.thinking.open, self.thinking.close]
-        return tuple(dict.fromkeys(mark for text in texts for mark in marks(text)))
+        if self.results:
+            texts += [piece.text for piece in (*self.results.first, *self.results.next, *self.results.last)]
+        return tuple(dict.fromkeys([*(mark for text in texts for mark in marks(text)), *self.inner_marks]))
 
     @cached_property
     def inner_marks(self) -> tuple[str, ...]:
         """Control tokens inside a reply, which do not end it even where the vocabulary says that they do."""
-        texts = [self.thinking.before, self.thinking.after] if self.thinking else []
+        texts = [self.answer]
+        if self.thinking:
+            texts += [self.thinking.before, self.thinking.after, self.thinking.open, self.thinking.close]
+        if self.called:
+            samples = self.called.samples
+            texts += [each for each in (samples.one, samples.two, samples.after_text, samples.empty) if each]
         return tuple(dict.fromkeys(mark for text in texts for mark in marks(text)))
 
     def at(self, level: Level) -> Frames:
@@ -135,7 +157,13 @@ def chatml(info: ModelInfo, warning: str) -> Frames:
     )
 
 
-def from_template(info: ModelInfo, way: Way, thinking: Thinking | None, levels: Mapping[Level, Leveled]) -> Frames:
+def from_template(
+    info: ModelInfo,
+    way: Way,
+    thinking: Thinking | None,
+    levels: Mapping[Level, Leveled],
+    called: Called | None,
+) -> Frames:
     """The frames of a template that was understood."""
     on, off = levels["on"], levels["off"]
     start = info.bos if info.add_bos else ""
@@ -155,6 +183,7 @@ def from_template(info: ModelInfo, way: Way, thinking: Thinking | None, levels: 
         source="template",
         history_open=on.derived.history_open,
         levels=levels,
+        called=called,
         way=replace(way, mood=on.mood),
     )
     return replace(frames, stop_texts=_stop_texts(frames))

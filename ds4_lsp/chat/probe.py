@@ -13,6 +13,25 @@ ARGUMENTS: tuple[Mapping[str, Any], Mapping[str, Any]] = (
     {"alphaqz": "Val1qz", "betaqz": 47113, "gammaqz": True},
     {"alphaqz": "Val2qz", "betaqz": 52129, "gammaqz": False},
 )
+TOOLS: tuple[Mapping[str, Any], ...] = tuple(
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "A probe.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "alphaqz": {"type": "string", "description": "A text."},
+                    "betaqz": {"type": "integer", "description": "A number."},
+                    "gammaqz": {"type": "boolean", "description": "Yes or no."},
+                },
+                "required": ["alphaqz"],
+            },
+        },
+    }
+    for name in (PROBE, SECOND)
+)
 CALLED: Mapping[str, Any] = {
     "content": "",
     "tool_calls": [{"id": IDS[0], "type": "function", "function": {"name": PROBE, "arguments": {"alphaqz": "Val1qz"}}}],

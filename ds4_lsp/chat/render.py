@@ -6,17 +6,34 @@ sampled, ``assistant_close``, and ``tool_result`` with ``assistant_open`` for ea
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
+from ds4_lsp.chat.calls import Piece
 from ds4_lsp.chat.frames import THINK_CLOSE, THINK_OPEN, Frames
+from ds4_lsp.chat.split import APART
 from ds4_lsp.ports import Segment
+
+
+@dataclass(frozen=True)
+class Result:
+    """A tool's result. ``call_id``: as the call names it, where its syntax has such a name."""
+
+    name: str
+    call_id: str
+    text: str
 
 
 def system(frames: Frames, builtin: str, extra_plain: str) -> list[Segment]:
     """The transcript's head. ``extra_plain``: workspace paths, the user's own system prompt."""
     before = frames.start + frames.system.before + builtin
-    return _joined([Segment(before, special=True), *plain(frames, extra_plain), _frame(frames.system.after)])
+    if frames.environment_in_user:
+        head = _frame(before.rstrip() + frames.system.after)
+        return _joined([head, *plain(frames, extra_plain.strip()), _frame(APART)])
+    return _joined([_frame(before), *plain(frames, extra_plain), _frame(frames.system.after)])
 
 
 def user(frames: Frames, text: str, *, first: bool = False) -> list[Segment]:
@@ -30,15 +47,41 @@ def tool_result(frames: Frames, call_id: str, name: str, ok: bool, text: str) ->
     return user(frames, f"Tool result {call_id} ({name}, {'ok' if ok else 'error'}):\n{text}")
 
 
-def assistant_open(frames: Frames, thinking: bool) -> tuple[list[Segment], bool]:
-    """What asks for a reply, and whether the reply begins inside ``<think>``."""
+def result(frames: Frames, shown: Result, row: Sequence[Result] = ()) -> list[Segment]:
+    """One result in the template's frame, ``row`` being those before it. Its frame is not closed yet: the next result
+    does that, or ``results_end`` before anything else. Without such a frame it is a user's message, as ``tool_result``.
+    """
+    results = frames.results
+    if results is None:
+        return user(frames, f"Tool result ({shown.name}):\n{shown.text}")
+    text = shown.text
+    if results.escaped != "no":
+        text = json.dumps(text, ensure_ascii=results.escaped == "ascii")[1:-1]
+    return _joined([*_filled(frames, results.next if row else results.first, shown, row), *plain(frames, text)])
+
+
+def results_end(frames: Frames, row: Sequence[Result]) -> list[Segment]:
+    """What closes a row of results, before a reply is asked for or a user's message follows."""
+    return _joined(_filled(frames, frames.results.last, row[-1], row)) if frames.results else []
+
+
+def assistant_open(frames: Frames, thinking: bool, *, results: bool = False) -> tuple[list[Segment], bool]:
+    """What asks for a reply, and whether the reply begins inside a thought. ``results``: it follows results."""
     opened = frames.assistant_open if thinking else frames.assistant_open_nothink
-    return _joined([_frame(opened)]), thinking and frames.begins_thinking
+    begins = thinking and frames.begins_thinking
+    if results and frames.results and frames.results.reopened is not None:
+        again = frames.results.reopened_nothink
+        opened = frames.results.reopened if thinking or again is None else again
+        begins = thinking and frames.thinking is not None and opened.rstrip().endswith(frames.thinking.open)
+    return _joined([_frame(opened)]), begins
 
 
-def assistant_close(frames: Frames, ended: bool) -> list[Segment]:
-    """What follows the sampled ids. ``ended``: their last one is an end token."""
-    return _joined([_frame(frames.separator if ended else frames.end_text + frames.separator)])
+def assistant_close(frames: Frames, ended: bool, *, called: bool = False) -> list[Segment]:
+    """What follows the sampled ids. ``ended``: their last one is an end token. ``called``: results follow."""
+    end_text, separator = frames.end_text, frames.separator
+    if called and frames.results:
+        end_text, separator = frames.results.end_text, frames.results.separator
+    return _joined([_frame(separator if ended else end_text + separator)])
 
 
 def assistant_text(frames: Frames, text: str, *, thinking: bool) -> list[Segment]:
@@ -53,6 +96,23 @@ def assistant_text(frames: Frames, text: str, *, thinking: bool) -> list[Segment
 def plain(frames: Frames, text: str) -> list[Segment]:
     """Text from outside. Joined, the segments give ``text`` back."""
     return [Segment(piece) for piece in _cuts(frames.marks).split(text) if piece]
+
+
+def _filled(frames: Frames, pieces: Sequence[Piece], shown: Result, row: Sequence[Result]) -> list[Segment]:
+    """A result's frame: what is the template's is special, names and ids are not."""
+    segments: list[Segment] = []
+    for piece in pieces:
+        about = row[-1] if piece.previous and row else shown
+        match piece.kind:
+            case "frame":
+                segments.append(_frame(piece.text))
+            case "number":
+                segments.append(Segment(str(int(piece.text) + len(row))))
+            case "name":
+                segments += plain(frames, about.name)
+            case "id":
+                segments += plain(frames, about.call_id)
+    return segments
 
 
 @lru_cache(maxsize=8)
