@@ -10,7 +10,7 @@ BENCH_ARGS ?=
 EVAL_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check format schema test test-fast test-editors demo bench bench-quick bench-server eval lock clean
+.PHONY: help install check format schema test test-fast test-editors demo bench bench-quick bench-server eval eval-peer lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
@@ -60,6 +60,10 @@ bench-server: install ## optional: compile llama-server, which make bench then c
 
 eval: install ## small jobs on a real model: make eval [MODEL=...] [EVAL_ARGS="--only edit --json out.json"]
 	@$(BIN)/python -m evals $(if $(MODEL),--model "$(MODEL)") $(EVAL_ARGS)
+
+eval-peer: install ## the same jobs by mini-swe-agent: make eval-peer MODEL=/path/x.gguf [EVAL_ARGS="--only edit"]
+	@$(BIN)/python -m evals.install_peer
+	@.venv-peer/bin/python -m evals.peer --model "$(MODEL)" $(EVAL_ARGS)
 
 lock: ## resolve the dependencies anew into the lock files
 	PYTHON="$(PYTHON)" scripts/lock.sh

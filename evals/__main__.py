@@ -20,8 +20,8 @@ from ds4_lsp.cli.catalogue import CATALOGUE, DEFAULT, resolve
 from ds4_lsp.cli.rpc import RpcError, ServerGone
 from evals import report
 from evals.job import Job
-from evals.results import Run, read
-from evals.runner import Limits, serving
+from evals.results import Limits, Run, read
+from evals.runner import serving
 from evals.suites import SUITES, chosen
 
 ROOT = Path(__file__).resolve().parents[1]

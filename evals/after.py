@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evals.job import Job
 
 PATIENCE = 60.0
 """Seconds until a program that the model wrote counts as one that does not end."""
@@ -72,3 +76,16 @@ def snapshot(folder: Path) -> dict[str, bytes]:
         elif path.is_file():
             found[name.as_posix()] = path.read_bytes()
     return found
+
+
+def fill(workspace: Path, job: Job) -> None:
+    """Empty the workspace and put the job's files there."""
+    workspace.mkdir(parents=True, exist_ok=True)
+    for path in workspace.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for name, text in job.start().items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_bytes(text)

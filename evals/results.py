@@ -11,6 +11,15 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Of one job. Tokens are generated ones."""
+
+    tokens: int = 600
+    rounds: int = 8
+    context: int = 16384
+
+
+@dataclass(frozen=True)
 class Result:
     """One job. Counts of ``evaluated``, ``cached`` and ``generated`` are tokens.
 

@@ -19,19 +19,10 @@ from urllib.parse import unquote, urlparse
 from ds4_lsp.cli.lsp_client import Client
 from ds4_lsp.cli.rpc import RpcError
 from evals import approve
-from evals.after import After, snapshot
+from evals.after import After, fill, snapshot
 from evals.damage import damage
 from evals.job import Job
-from evals.results import Result
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Of one job. Tokens are generated ones."""
-
-    tokens: int = 600
-    rounds: int = 8
-    context: int = 16384
+from evals.results import Limits, Result
 
 
 @dataclass
@@ -145,19 +136,6 @@ class Server:
             shutil.copyfile(unquote(urlparse(found["uri"]).path), self._transcripts / f"{name}.{suffix}")
         lines = (self._transcripts / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
         return sum(json.loads(line).get("type") == "assistant/message" for line in lines if line)
-
-
-def fill(workspace: Path, job: Job) -> None:
-    """Empty the workspace and put the job's files there."""
-    workspace.mkdir(parents=True, exist_ok=True)
-    for path in workspace.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    for name, text in job.start().items():
-        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
-        (workspace / name).write_bytes(text)
 
 
 def _ended(stop: str, watcher: Watcher) -> str:
