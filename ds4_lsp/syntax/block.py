@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ds4_lsp.ports import StopRule, ToolSpec
+from ds4_lsp.ports import Segment, StopRule, ToolSpec
 from ds4_lsp.syntax import gbnf
 from ds4_lsp.syntax.calls import Calls
 from ds4_lsp.syntax.events import CallsEnd, Malformed
 from ds4_lsp.syntax.lines import Lines
 from ds4_lsp.syntax.marks import Marker
-from ds4_lsp.syntax.shape import HOLES, Shape, flexible
+from ds4_lsp.syntax.shape import COUNT, HOLES, ID, Shape, flexible
 from ds4_lsp.syntax.source import Ended, Source, Step
 
 MadeCall: TypeAlias = "tuple[str, Mapping[str, Any], str]"
@@ -77,6 +77,8 @@ class Syntax:
     """What a model has to know that sees one call only."""
     strict = False
     """A fault's message shows what was expected; else it shows the right form."""
+    hidden: tuple[str, ...] = ()
+    """Marks around text, which is no call: they are not shown."""
     strays: tuple[Marker, ...] = ()
     """What looks like a mark of this syntax and is none."""
 
@@ -147,11 +149,47 @@ class Syntax:
 
     def render(self, calls: Sequence[MadeCall], *, text_precedes: bool = False) -> str:
         """What the model writes for ``calls``, as its template does."""
-        bodies = [(name, self.render_arguments(arguments), call_id) for name, arguments, call_id in calls]
-        return self.shape.around(bodies, text_precedes)
+        return "".join(segment.text for segment in self.segments(calls, text_precedes=text_precedes))
 
-    def render_arguments(self, arguments: Mapping[str, Any]) -> str:
+    def segments(self, calls: Sequence[MadeCall], *, text_precedes: bool = False) -> list[Segment]:
+        """The same; marks are special, names and values are not: they may be a file's text."""
+        shape = self.shape
+        marks = shape.head.lstrip() if text_precedes else shape.head
+        segments = [Segment((shape.gap if text_precedes else "") + marks, special=True)]
+        for index, (name, arguments, call_id) in enumerate(calls):
+
+            def mark(text: str, index: int = index, name: str = name, call_id: str = call_id) -> Segment:
+                return Segment(shape.fill(text, index=index, call_id=call_id, name=name), special=True)
+
+            segments += [mark(shape.between)] if index else []
+            segments += [mark(shape.before), Segment(name), mark(shape.middle)]
+            segments += [*self.argument_segments(arguments), mark(shape.after)]
+        segments.append(Segment(shape.tail, special=True))
+        return [segment for segment in segments if segment.text]
+
+    def argument_segments(self, arguments: Mapping[str, Any]) -> list[Segment]:
         raise NotImplementedError
+
+    def id_in(self, raw: str) -> str:
+        """The id that a model gave its call; empty where the syntax has none."""
+        for text in (self.shape.before, self.shape.middle, self.shape.after):
+            before, hole, after = text.partition(ID)
+            if hole:
+                around = re.escape(before[-12:].lstrip()), re.escape(after[:12].rstrip())
+                if found := re.search(f"{around[0]}\\s*({HOLES[ID]})\\s*{around[1]}", raw):
+                    return found.group(1)
+        return ""
+
+    def id_of(self, call_id: str, name: str, index: int) -> str:
+        """The id by which results name a call. ``call_id``: the log's."""
+        shape = self.shape
+        if shape.middle.startswith(f":{COUNT}"):
+            prefix = "functions." if shape.before.endswith("functions.") else ""
+            return f"{prefix}{name}:{shape.base + index}"
+        if any(COUNT in mark for mark in (shape.before, shape.middle, shape.after)):
+            return str(shape.base + index)
+        # Nine letters and digits: some templates insist.
+        return "".join(character for character in call_id if character.isalnum())[-9:].rjust(9, "0")
 
     @property
     def example(self) -> str:

@@ -28,6 +28,7 @@ class Calls:
         """Its parameters so far, of syntaxes that write them one by one."""
         self.unclosed = ""
         """The parameter whose value the reply's end cut off."""
+        self.id_in: Callable[[str], str] = lambda raw: ""
         self._quoted = quoted
 
     @property
@@ -55,7 +56,7 @@ class Calls:
     def _end(self, arguments: dict[str, Any], error: str | None, raw: str) -> None:
         if error is None and self._quoted(raw):
             error = QUOTED
-        self.events.append(ToolCall(self.count, self.name or "", arguments, error))
+        self.events.append(ToolCall(self.count, self.name or "", arguments, error, self.id_in(raw)))
         self.abandon()
 
     def abandon(self) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ds4_lsp.ports import ParameterSpec, StopRule, ToolSpec
+from ds4_lsp.ports import ParameterSpec, Segment, StopRule, ToolSpec
 from ds4_lsp.syntax import gbnf
 from ds4_lsp.syntax.arguments import Written
 from ds4_lsp.syntax.block import MadeCall, Syntax
@@ -156,23 +156,29 @@ class Dsml(Syntax):
 
     # --- writing --------------------------------------------------------------------------------------------------
 
-    def render(self, calls: Sequence[MadeCall], *, text_precedes: bool = False) -> str:
+    def segments(self, calls: Sequence[MadeCall], *, text_precedes: bool = False) -> list[Segment]:
         shape = self.shape
-        head = shape.gap + shape.head.lstrip() if text_precedes else shape.head
-        return head + "\n".join(self.render_call(name, arguments) for name, arguments, _ in calls) + shape.tail
+        segments = [Segment(shape.gap + shape.head.lstrip() if text_precedes else shape.head, special=True)]
+        for index, (name, arguments, _) in enumerate(calls):
+            segments += [Segment("\n", special=True)] if index else []
+            segments += self._invoke(name, arguments)
+        return [*segments, Segment(shape.tail, special=True)]
 
     def render_call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """One ``invoke``: what the parser turns back into ``name`` and ``arguments``. A text that holds a closing
         tag is written as JSON with its ``<`` escaped. Raises ``ValueError`` for a value that JSON cannot hold."""
-        lines = [f'<{DSML}invoke name="{name}">']
+        return "".join(segment.text for segment in self._invoke(name, arguments))
+
+    def _invoke(self, name: str, arguments: Mapping[str, Any]) -> list[Segment]:
+        segments = [Segment(f'<{DSML}invoke name="', special=True), Segment(name), Segment('">\n', special=True)]
         for key, value in arguments.items():
             is_text = isinstance(value, str) and PARAMETER_CLOSING.full.search(value) is None
             text = value if is_text else json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
             string = "true" if is_text else "false"
-            lines.append(f'<{DSML}parameter name="{key}" string="{string}">{text}{PARAMETER_CLOSE}')
-        if not arguments and self._empty:
-            lines[-1] += self._empty
-        return "\n".join([*lines, INVOKE_CLOSE])
+            segments += [Segment(f'<{DSML}parameter name="', special=True), Segment(key)]
+            segments += [Segment(f'" string="{string}">', special=True), Segment(text)]
+            segments.append(Segment(f"{PARAMETER_CLOSE}\n", special=True))
+        return [*segments, Segment(("" if arguments else self._empty) + INVOKE_CLOSE, special=True)]
 
     @property
     def example(self) -> str:

@@ -36,12 +36,14 @@ class ParameterDelta:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A complete call. ``error``: why it cannot run, in words for the model; None if its form is right."""
+    """A complete call. ``error``: why it cannot run, in words for the model; None if its form is right. ``written_id``:
+    the id that the model gave it, where its syntax has such."""
 
     index: int
     name: str
     arguments: dict[str, Any]
     error: str | None
+    written_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ds4_lsp.ports import ParameterSpec, ToolSpec
+from ds4_lsp.ports import ParameterSpec, Segment, ToolSpec
 from ds4_lsp.syntax import gbnf
 from ds4_lsp.syntax.arguments import parse_json, plain_name
 from ds4_lsp.syntax.block import TOOL_NAME, Syntax, markers, words
@@ -47,8 +47,8 @@ class _Json(Syntax):
         super().__init__(shape, lead, after)
         self.style = style
 
-    def render_arguments(self, arguments: Mapping[str, Any]) -> str:
-        return self.style.write(arguments)
+    def argument_segments(self, arguments: Mapping[str, Any]) -> list[Segment]:
+        return [Segment(self.style.write(arguments))]
 
     def arguments_rule(self, rules: gbnf.Rules, spec: ToolSpec) -> str:
         colon = ":" if self.style.compact else ": "

@@ -16,6 +16,7 @@ from ds4_lsp.syntax.calls import Calls
 from ds4_lsp.syntax.events import CallsEnd, DroppedCall, Malformed, ParserEvent, Text, Thinking
 from ds4_lsp.syntax.lines import Lines
 from ds4_lsp.syntax.marks import Marker
+from ds4_lsp.syntax.shape import flexible
 from ds4_lsp.syntax.source import Ended, Fault, Source, Step
 from ds4_lsp.syntax.thinking import DEFAULT, Marks
 
@@ -56,6 +57,9 @@ class StreamParser:
         # Without a mark it is no call that a model would be told of.
         self._thinking_openings = tuple(o for o, syntax in self._openings.items() if syntax.entries)
         self._strays = tuple(stray for syntax in syntaxes for stray in syntax.strays)
+        hidden = [*self._marks.hidden, *syntaxes[0].hidden]
+        # The longest first: one may begin with another.
+        self._hidden = tuple(filter(None, map(flexible, sorted(dict.fromkeys(hidden), key=len, reverse=True))))
         self._reading = self._reply(thinking)
 
     @property
@@ -98,11 +102,13 @@ class StreamParser:
             yield from self._think(None)
         elif (opening := (yield from self._begins_thinking())) is not None:
             yield from self._think(opening)
-        watched = (*self._openings, *self._marks.opens, *self._strays)
+        watched = (*self._openings, *self._hidden, *self._marks.opens, *self._strays)
         while (found := (yield from self._source.until(watched, self._say))) is not None:
             marker, match = found
             if (syntax := self._openings.get(marker)) is not None:
                 yield from self._block(syntax, match)
+            elif marker in self._hidden:
+                continue
             elif marker not in self._marks.opens:
                 self._stray(match.group())
             elif not self._lines.quotes and (self._lines.blank or self._marks.anywhere(marker)):
@@ -122,10 +128,12 @@ class StreamParser:
         if head := len(source.rest) - len(source.rest.lstrip()):
             self._say(source.advance(source.at + head))
         try:
-            found = yield from source.tag(self._marks.opens)
+            while (found := (yield from source.tag((*self._hidden, *self._marks.opens)))) is not None:
+                if found[0] not in self._hidden:
+                    return found[0]
         except Ended:
-            return None
-        return None if found is None else found[0]
+            pass
+        return None
 
     def _think(self, opening: Marker | None) -> Step[None]:
         closes = self._marks.closes(opening)
@@ -166,6 +174,7 @@ class StreamParser:
             calls.events.append(Malformed(FENCED, ""))
             self._say(opening.group())
             return
+        calls.id_in = syntax.id_in
         try:
             self._say_some((yield from syntax.read(source, calls, opening)))
         except Fault as fault:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ds4_lsp.ports import ParameterSpec, ToolSpec
+from ds4_lsp.ports import ParameterSpec, Segment, ToolSpec
 from ds4_lsp.syntax import gbnf
 from ds4_lsp.syntax.arguments import DEEPEST, whole_text
 from ds4_lsp.syntax.block import TOOL_NAME, Syntax
@@ -93,8 +93,8 @@ class PythonCalls(Syntax):
                 if not depth:
                     return
 
-    def render_arguments(self, arguments: Mapping[str, Any]) -> str:
-        return ", ".join(f"{key}={_literal(value)}" for key, value in arguments.items())
+    def argument_segments(self, arguments: Mapping[str, Any]) -> list[Segment]:
+        return [Segment(", ".join(f"{key}={_literal(value)}" for key, value in arguments.items()))]
 
     def arguments_rule(self, rules: gbnf.Rules, spec: ToolSpec) -> str:
         rules.raw("string", _STRING)

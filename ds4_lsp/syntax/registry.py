@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from functools import lru_cache
 
-from ds4_lsp.syntax import dsml, json_calls, python_calls, tagged
+from ds4_lsp.syntax import dsml, harmony, json_calls, python_calls, tagged
 from ds4_lsp.syntax.block import Syntax
 from ds4_lsp.syntax.dsml import Dsml
 from ds4_lsp.syntax.loose_calls import LooseCalls
@@ -18,6 +18,7 @@ _LONGEST = 4000
 """Code points of a sample: those of templates in use have some hundreds."""
 _RECOGNISERS: tuple[Callable[[CallSamples], Syntax | None], ...] = (
     dsml.recognise,
+    harmony.recognise,
     json_calls.recognise,
     python_calls.recognise,
     tagged.recognise,

@@ -50,17 +50,6 @@ class Shape:
             return mark
         return mark.replace(ID, call_id).replace(TOOL, name).replace(COUNT, str(self.base + index))
 
-    def around(self, calls: Sequence[tuple[str, str, str]], text_precedes: bool) -> str:
-        """The reply's end with ``calls``: of each its name, its arguments as they are written, its id."""
-        pieces = [self.gap if text_precedes else "", self.head]
-        for index, (name, body, call_id) in enumerate(calls):
-            marks = (self.between if index else "", self.before, name, self.middle, body, self.after)
-            for mark in marks:
-                pieces.append(
-                    mark if mark is body or mark is name else self.fill(mark, index=index, call_id=call_id, name=name)
-                )
-        return "".join([*pieces, self.tail])
-
 
 def shape_of(samples: CallSamples, one: Sequence[Span], two: Sequence[Span] | None) -> Shape | None:
     """The marks between the parts, from where they lie in ``samples.one`` and ``samples.two``; None where the two

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ds4_lsp.ports import ParameterSpec, ToolSpec
+from ds4_lsp.ports import ParameterSpec, Segment, ToolSpec
 from ds4_lsp.syntax import gbnf
 from ds4_lsp.syntax.arguments import Written
-from ds4_lsp.syntax.block import TOOL_NAME, Syntax, markers, words
+from ds4_lsp.syntax.block import TOOL_NAME, MadeCall, Syntax, markers, words
 from ds4_lsp.syntax.calls import Calls
 from ds4_lsp.syntax.marks import NAME, SPACE, Marker, marker
 from ds4_lsp.syntax.samples import CallSamples, SampleCall
@@ -116,22 +116,25 @@ class TaggedCalls(Syntax):
 
     # --- writing --------------------------------------------------------------------------------------------------
 
-    def render(self, calls: Sequence[tuple[str, Mapping[str, Any], str]], *, text_precedes: bool = False) -> str:
-        text = super().render(calls, text_precedes=text_precedes)
-        if self._empty is not None and len(calls) == 1 and not calls[0][1]:
-            gap = self.shape.gap if text_precedes else ""
-            return gap + self.shape.fill(self._empty, call_id=calls[0][2], name=calls[0][0])
-        return text
+    def segments(self, calls: Sequence[MadeCall], *, text_precedes: bool = False) -> list[Segment]:
+        if self._empty is None or len(calls) != 1 or calls[0][1]:
+            return super().segments(calls, text_precedes=text_precedes)
+        name, _, call_id = calls[0]
+        text = self._empty.lstrip() if text_precedes else self._empty
+        before, _, after = self.shape.fill(text, call_id=call_id, name="\0").partition("\0")
+        gap = self.shape.gap if text_precedes else ""
+        return [Segment(gap + before, special=True), Segment(name), Segment(after.replace("\0", name), special=True)]
 
-    def render_arguments(self, arguments: Mapping[str, Any]) -> str:
+    def argument_segments(self, arguments: Mapping[str, Any]) -> list[Segment]:
         parameters = self.parameters
-        pieces = [
-            self._kind(value).replace(KEY, key)
-            + self.render_value(key, value)
-            + (parameters.closing if isinstance(value, str) else parameters.closing_bare).replace(KEY, key)
-            for key, value in arguments.items()
-        ]
-        return parameters.between.join(pieces)
+        segments: list[Segment] = []
+        for key, value in arguments.items():
+            opening = self._kind(value).replace(KEY, key)
+            closing = parameters.closing if isinstance(value, str) else parameters.closing_bare
+            between = parameters.between if segments else ""
+            segments += [Segment(between + opening, special=True), Segment(self.render_value(key, value))]
+            segments.append(Segment(closing.replace(KEY, key), special=True))
+        return segments
 
     def _kind(self, value: Any) -> str:
         text, integer, boolean = self.parameters.kinds

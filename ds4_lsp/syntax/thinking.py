@@ -24,6 +24,8 @@ class Marks:
     begins. What was opened by one pair is closed by none but that one or the model's own."""
 
     pairs: tuple[tuple[str, str], ...] = (THINK,)
+    hidden: tuple[str, ...] = ()
+    """Marks between the parts of a reply, such as a channel's name: neither text nor thinking."""
     opens: tuple[Marker, ...] = field(init=False)
     _closes: dict[Marker | None, tuple[Marker, ...]] = field(init=False)
 
