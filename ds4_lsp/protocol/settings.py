@@ -15,6 +15,8 @@ from pydantic.alias_generators import to_camel
 from ds4_lsp.protocol.text import refuse_lone_surrogates
 
 Permission = Literal["ask", "allow", "deny"]
+ToolSyntax = Literal["auto", "dsml", "hermes", "xml"]
+"""The names of :mod:`ds4_lsp.syntax.registry`."""
 Thinking = Literal["off", "on", "low", "medium", "high", "max"]
 
 RENAMED = {"dsml.grammar": "tools.grammar"}
@@ -131,10 +133,10 @@ class SessionSettings(Section):
 
 
 class ToolSettings(Section):
-    syntax: str = Field(
+    syntax: ToolSyntax = Field(
         "auto",
-        pattern=r"^[a-z0-9][a-z0-9._-]{0,31}$",
-        description="How tool calls are written: auto follows the model's chat template, dsml is DeepSeek's syntax.",
+        description="How tool calls are written. auto: as the model's chat template does; dsml: as DeepSeek V4; "
+        "hermes: JSON in <tool_call>, as Qwen3; xml: as Qwen3-Coder.",
     )
     grammar: bool = Field(True, description="Constrain tool calls by a grammar made from the tools' schemas.")
 

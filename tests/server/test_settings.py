@@ -10,6 +10,7 @@ from lsp_client import PLAIN
 from ds4_lsp.protocol.schema import settings_fields
 from ds4_lsp.protocol.settings import Settings
 from ds4_lsp.server.settings import Sources, explicit, merge, parse, section_of
+from ds4_lsp.syntax.registry import NAMES
 
 VALID = {
     "model": {"path": "/m.gguf", "contextSize": 4096, "rpcServers": ["h:1"], "threads": 2},
@@ -76,11 +77,12 @@ def test_every_sampling_key_may_be_null_and_levels_of_thinking_are_known() -> No
         assert (found.thinking, found.thinks, problems) == (level, level != "off", [])
 
 
-def test_a_syntax_s_name_is_a_word() -> None:
-    assert parse({"tools": {"syntax": "qwen3-coder"}})[1] == []
-    for name in ("", "a b", "A", "x" * 40, 7):
-        found, [problem] = parse({"tools": {"syntax": name}})
-        assert (found.tools.syntax, problem.key) == ("auto", "tools.syntax")
+def test_the_syntaxes_are_those_of_the_registry() -> None:
+    for name in NAMES:
+        assert parse({"tools": {"syntax": name}})[1] == []
+    found, [problem] = parse({"tools": {"syntax": "yaml"}})
+    assert (found.tools.syntax, problem.key) == ("auto", "tools.syntax")
+    assert all(repr(name) in problem.reason for name in NAMES)
 
 
 def test_a_place_for_sessions_does_not_depend_on_where_the_server_runs() -> None:
