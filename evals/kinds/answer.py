@@ -7,7 +7,7 @@ from evals.job import Job, Vary, clean, crlf
 
 
 def default_timeout(v: Vary) -> Job:
-    name, value = v("client", "fetcher", "session"), v("45", "75", "105")
+    name, value = v("client", "fetcher", "session", "transport", "gateway"), v("45", "75", "105")
     return Job(
         files={
             f"{name}.py": f'''
@@ -32,7 +32,7 @@ def default_timeout(v: Vary) -> Job:
 
 
 def staging_port(v: Vary) -> Job:
-    folder, port = v("config", "deploy", "settings"), v("8443", "9021", "7310")
+    folder, port = v("config", "deploy", "settings", "infra", "hosting"), v("8443", "9021", "7310")
     return Job(
         files={
             f"{folder}/servers.json": f"""
@@ -51,7 +51,10 @@ def staging_port(v: Vary) -> Job:
 
 
 def contact_person(v: Vary) -> Job:
-    person, path = v("Zoë Müller", "Jörg Weiß", "Åsa Lindström"), v("office/contacts.ini", "etc/people.ini")
+    person, path = (
+        v("Zoë Müller", "Jörg Weiß", "Åsa Lindström"),
+        v("office/contacts.ini", "etc/people.ini", "team/phones.ini", "data/staff.ini"),
+    )
     return Job(
         files={
             path: crlf(f"""
@@ -75,7 +78,7 @@ def contact_person(v: Vary) -> Job:
 
 
 def exit_status(v: Vary) -> Job:
-    status, name = v("3", "4", "7"), v("copy", "dump", "head")
+    status, name = v("3", "4", "7"), v("copy", "dump", "head", "show", "print")
     return Job(
         files={
             f"src/{name}.c": f"""
@@ -107,7 +110,7 @@ def exit_status(v: Vary) -> Job:
 
 
 def constant_in_table(v: Vary) -> Job:
-    value, path = v("137", "263", "419"), v("tables.py", "registry.py", "lookup.py")
+    value, path = v("137", "263", "419"), v("tables.py", "registry.py", "lookup.py", "inventory.py", "devices.py")
     lines = ["# Generated from the device list."]
     lines += [f"DEVICE_{i:03} = {1000 + i * 7 % 991}" for i in range(90)]
     lines += [f"RETRY_BUDGET = {value}"]
@@ -121,7 +124,7 @@ def constant_in_table(v: Vary) -> Job:
 
 
 def backup_target(v: Vary) -> Job:
-    target = v("/srv/backups/nightly", "/mnt/vault/nightly", "/data/archive/nightly")
+    target = v("/srv/backups/nightly", "/mnt/vault/nightly", "/data/archive/nightly", "/var/spool/dumps")
     script = clean(f"""
         #!/bin/sh
         # Copies the database away.

@@ -7,7 +7,7 @@ from evals.job import Job, Vary
 
 
 def python_module(v: Vary) -> Job:
-    name, function = v("temperature", "celsius", "weather"), v("to_fahrenheit", "c_to_f", "convert")
+    name, function = v("temperature", "celsius", "weather", "degrees", "heat"), v("to_fahrenheit", "c_to_f", "convert")
     return Job(
         files={"README.md": "# Weather tools\n"},
         prompt=f"Create {name}.py with a function {function}(celsius) that returns degrees Fahrenheit.",
@@ -17,7 +17,10 @@ def python_module(v: Vary) -> Job:
 
 
 def json_file(v: Vary) -> Job:
-    path, name = v("config/app.json", "settings/app.json", "conf/main.json"), v("atlas", "beacon", "cobalt")
+    path, name = (
+        v("config/app.json", "settings/app.json", "conf/main.json", "etc/service.json", "data/setup.json"),
+        v("atlas", "beacon", "cobalt"),
+    )
     return Job(
         files={"README.md": "# App\n"},
         prompt=f'Create {path} with the keys name ("{name}"), port (4000) and tags (an empty list).',
@@ -27,7 +30,10 @@ def json_file(v: Vary) -> Job:
 
 
 def shell_script(v: Vary) -> Job:
-    path, word = v("scripts/count.sh", "bin/lines.sh", "tools/count.sh"), v("lines", "rows", "entries")
+    path, word = (
+        v("scripts/count.sh", "bin/lines.sh", "tools/count.sh", "ops/measure.sh", "sh/tally.sh"),
+        v("lines", "rows", "entries"),
+    )
     return Job(
         files={"data/list.txt": "alder\nbirch\ncedar\n"},
         prompt=f'Write a shell script {path} that prints "{word}: N", N the number of lines of the file $1.',
@@ -37,7 +43,10 @@ def shell_script(v: Vary) -> Job:
 
 
 def markdown_page(v: Vary) -> Job:
-    path, title = v("CONTRIBUTING.md", "docs/HELPING.md", "docs/JOINING.md"), v("Contributing", "Helping", "Joining")
+    path, title = (
+        v("CONTRIBUTING.md", "docs/HELPING.md", "docs/JOINING.md", "docs/TAKING-PART.md"),
+        v("Contributing", "Helping", "Joining", "Taking part"),
+    )
     return Job(
         files={"README.md": "# Project\n", "docs/index.md": "# Index\n"},
         prompt=f'Please add {path}: a heading "{title}", and a list of three steps: fork, change, open a pull request.',
@@ -47,7 +56,10 @@ def markdown_page(v: Vary) -> Job:
 
 
 def js_module(v: Vary) -> Job:
-    path, function = v("src/slug.js", "lib/slug.js", "util/slug.js"), v("slugify", "toSlug", "slug")
+    path, function = (
+        v("src/slug.js", "lib/slug.js", "util/slug.js", "web/links.js", "text/path.js"),
+        v("slugify", "toSlug", "slug"),
+    )
     return Job(
         files={"package.json": '{\n  "name": "blog",\n  "private": true\n}\n'},
         prompt=f"Create {path}. It should export a function {function}(title) (CommonJS) that lowercases the title and "

@@ -7,7 +7,7 @@ from evals.job import Job, Vary, clean, crlf
 
 
 def raise_limit(v: Vary) -> Job:
-    name, old, new = v("limits", "quotas", "policy"), v("3", "4", "2"), v("5", "6", "9")
+    name, old, new = v("limits", "quotas", "policy", "bounds", "rules"), v("3", "4", "2"), v("5", "6", "9")
     return Job(
         files={
             f"{name}.py": f"""
@@ -26,7 +26,7 @@ def raise_limit(v: Vary) -> Job:
 
 
 def off_by_one(v: Vary) -> Job:
-    name = v("ranges", "series", "counting")
+    name = v("ranges", "series", "counting", "numbers", "sums", "totals")
     return Job(
         files={
             f"{name}.py": '''
@@ -55,7 +55,10 @@ def off_by_one(v: Vary) -> Job:
 
 
 def json_value(v: Vary) -> Job:
-    path, level = v("config/logging.json", "app/settings.json", "etc/service.json"), v("debug", "warning", "error")
+    path, level = (
+        v("config/logging.json", "app/settings.json", "etc/service.json", "conf/log.json", "journal.json"),
+        v("debug", "warning", "error"),
+    )
     return Job(
         files={
             path: """
@@ -74,7 +77,10 @@ def json_value(v: Vary) -> Job:
 
 
 def drop_ini_line(v: Vary) -> Job:
-    path, key = v("server.ini", "gateway.ini", "worker.ini"), v("debug", "verbose", "profile")
+    path, key = (
+        v("server.ini", "gateway.ini", "worker.ini", "proxy.ini", "daemon.ini"),
+        v("debug", "verbose", "profile"),
+    )
     text = crlf(f"""
         [server]
         host = 0.0.0.0
@@ -94,7 +100,7 @@ def drop_ini_line(v: Vary) -> Job:
 
 
 def heading(v: Vary) -> Job:
-    old, new = v("Über uns", "Größenangaben", "Prüfung"), v("Wer wir sind", "Maße", "Kontrolle")
+    old, new = v("Über uns", "Größenangaben", "Prüfung", "Äußeres"), v("Wer wir sind", "Maße", "Kontrolle")
     text = clean(f"""
         # Handbuch
 
@@ -115,7 +121,7 @@ def heading(v: Vary) -> Job:
 
 
 def c_bound(v: Vary) -> Job:
-    path = v("src/clamp.c", "lib/clamp.c", "core/clamp.c")
+    path = v("src/clamp.c", "lib/clamp.c", "core/clamp.c", "math/limit.c", "clamp.c")
     return Job(
         files={
             path: """
@@ -144,7 +150,7 @@ def c_bound(v: Vary) -> Job:
 
 
 def js_greeting(v: Vary) -> Job:
-    name, word = v("greet", "welcome", "hello"), v("Hello", "Good morning", "Welcome")
+    name, word = v("greet", "welcome", "hello", "salute", "address"), v("Hello", "Good morning", "Welcome")
     return Job(
         files={
             f"{name}.js": f"""
@@ -169,7 +175,7 @@ def js_greeting(v: Vary) -> Job:
 
 
 def line_in_long_file(v: Vary) -> Job:
-    path, value = v("devices.py", "catalog.py", "stations.py"), v("9999", "4242", "7777")
+    path, value = v("devices.py", "catalog.py", "stations.py", "units.py", "fleet.py"), v("9999", "4242", "7777")
     lines = [f"UNIT_{i:03} = {1000 + i * 13 % 977}" for i in range(800)]
     return Job(
         files={path: "\n".join(lines) + "\n"},
@@ -184,7 +190,7 @@ def _values(first: str, *units: int) -> str:
 
 
 def selected_condition(v: Vary) -> Job:
-    path = v("access.py", "gate.py", "doors.py")
+    path = v("access.py", "gate.py", "doors.py", "entry.py", "visitors.py")
     return Job(
         files={
             path: '''

@@ -7,7 +7,11 @@ from evals.job import Job, Vary, crlf
 
 
 def rename_function(v: Vary) -> Job:
-    name, old, new = v("geometry", "shapes", "plots"), v("calc", "do_it", "compute"), v("area", "surface", "extent")
+    name, old, new = (
+        v("geometry", "shapes", "plots", "boxes", "tiles"),
+        v("calc", "do_it", "compute", "work_out", "get"),
+        v("area", "surface", "extent"),
+    )
     return Job(
         files={
             f"{name}.py": f"""
@@ -40,7 +44,7 @@ def rename_function(v: Vary) -> Job:
 
 def two_json_values(v: Vary) -> Job:
     path, width, height = (
-        v("window.json", "ui/window.json", "view.json"),
+        v("window.json", "ui/window.json", "view.json", "screen.json", "layout/main.json"),
         v("1280", "1440", "1600"),
         v("720", "900", "800"),
     )
@@ -110,7 +114,10 @@ def struct_field(v: Vary) -> Job:
 
 
 def ini_sections(v: Vary) -> Job:
-    path, host = v("hosts.ini", "cluster.ini", "nodes.ini"), v("10.0.0.9", "10.1.0.4", "10.2.0.7")
+    path, host = (
+        v("hosts.ini", "cluster.ini", "nodes.ini", "machines.ini", "net/servers.ini"),
+        v("10.0.0.9", "10.1.0.4", "10.2.0.7"),
+    )
     text = crlf("""
         [web]
         host = 192.168.1.20
@@ -138,7 +145,7 @@ def ini_sections(v: Vary) -> Job:
 
 
 def shell_quotes(v: Vary) -> Job:
-    path, name = v("pack.sh", "collect.sh", "bundle.sh"), v("SOURCE", "INPUT", "FOLDER")
+    path, name = v("pack.sh", "collect.sh", "bundle.sh", "gather.sh", "listing.sh"), v("SOURCE", "INPUT", "FOLDER")
     return Job(
         files={
             path: f"""

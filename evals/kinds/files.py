@@ -8,9 +8,9 @@ from evals.job import Job, Vary
 
 def rename_across(v: Vary) -> Job:
     old, new, module = (
-        v("fetch_all", "get_rows", "load_it"),
+        v("fetch_all", "get_rows", "load_it", "pull_data", "obtain"),
         v("load_orders", "read_orders", "list_orders"),
-        v("store", "orders", "data"),
+        v("store", "orders", "data", "source", "archive"),
     )
     return Job(
         files={
@@ -50,7 +50,7 @@ def version_bump(v: Vary) -> Job:
 
 
 def key_in_both(v: Vary) -> Job:
-    key, value = v("maxUploads", "pageSize", "batchLimit"), v("20", "50", "12")
+    key, value = v("maxUploads", "pageSize", "batchLimit", "retryCount", "cacheHours"), v("20", "50", "12")
     return Job(
         files={
             "config/dev.json": '{\n    "debug": true,\n    "port": 3000\n}\n',
@@ -101,7 +101,7 @@ def header_and_source(v: Vary) -> Job:
 
 
 def moved_constant(v: Vary) -> Job:
-    name, value = v("TAX_RATE", "FEE_RATE", "VAT_RATE"), v("0.19", "0.21", "0.25")
+    name, value = v("TAX_RATE", "FEE_RATE", "VAT_RATE", "TIP_RATE", "LEVY_RATE"), v("0.19", "0.21", "0.25")
     return Job(
         files={
             "shop/__init__.py": "",

@@ -7,7 +7,10 @@ from evals.job import Job, Vary, clean
 
 
 def defining_file(v: Vary) -> Job:
-    wanted, folder = v("parse_header", "split_record", "read_frame"), v("wire", "codec", "net")
+    wanted, folder = (
+        v("parse_header", "split_record", "read_frame", "unpack_row", "take_token"),
+        v("wire", "codec", "net", "format", "stream"),
+    )
     return Job(
         files={
             "main.py": f"from {folder}.decode import {wanted}\n\nprint({wanted}(b'x'))\n",
@@ -22,7 +25,10 @@ def defining_file(v: Vary) -> Job:
 
 
 def todo_line(v: Vary) -> Job:
-    path, what = v("src/queue.js", "lib/cache.js", "app/store.js"), v("retry", "timeout", "backoff")
+    path, what = (
+        v("src/queue.js", "lib/cache.js", "app/store.js", "core/buffer.js", "js/stack.js"),
+        v("retry", "timeout", "backoff"),
+    )
     return Job(
         files={
             path: f"""
@@ -48,8 +54,8 @@ def todo_line(v: Vary) -> Job:
 
 
 def users_of_variable(v: Vary) -> Job:
-    variable = v("API_TOKEN", "DB_PASSWORD", "MAIL_KEY")
-    one, two = v("upload", "publish", "send"), v("report", "digest", "audit")
+    variable = v("API_TOKEN", "DB_PASSWORD", "MAIL_KEY", "SMS_SECRET")
+    one, two = v("upload", "publish", "send", "deliver", "push"), v("report", "digest", "audit", "summary", "review")
     return Job(
         files={
             ".gitignore": "node_modules/\n",
@@ -65,7 +71,7 @@ def users_of_variable(v: Vary) -> Job:
 
 
 def raising_function(v: Vary) -> Job:
-    wanted = v("find_station", "lookup_route", "pick_vehicle")
+    wanted = v("find_station", "lookup_route", "pick_vehicle", "choose_driver", "match_ticket")
     blocks = [f"def step_{i:03}(value):\n    return value + {i}\n\n\n" for i in range(30)]
     body = "    if key not in table:\n        raise LookupError(key)\n    return table[key]\n\n\n"
     blocks.insert(22, f"def {wanted}(table, key):\n{body}")
@@ -78,7 +84,10 @@ def raising_function(v: Vary) -> Job:
 
 
 def german_word(v: Vary) -> Job:
-    word, page = v("Rückgaberecht", "Gewährleistung", "Kündigungsfrist"), v("vertrag", "bedingungen", "regeln")
+    word, page = (
+        v("Rückgaberecht", "Gewährleistung", "Kündigungsfrist"),
+        v("vertrag", "bedingungen", "regeln", "ordnung", "kauf"),
+    )
     text = clean(f"""
         # Für Kunden
 

@@ -7,7 +7,7 @@ from evals.job import Job, Vary
 
 
 def failing_test(v: Vary) -> Job:
-    name = v("prices", "discounts", "fees")
+    name = v("prices", "discounts", "fees", "taxes", "rates")
     return Job(
         files={
             f"{name}.py": """
@@ -33,7 +33,7 @@ def failing_test(v: Vary) -> Job:
 
 
 def syntax_error(v: Vary) -> Job:
-    path, name = v("menu.py", "board.py", "table.py"), v("soup", "bread", "salad")
+    path, name = v("menu.py", "board.py", "table.py", "kitchen.py", "card.py"), v("soup", "bread", "salad")
     return Job(
         files={
             path: f"""
@@ -54,7 +54,7 @@ def syntax_error(v: Vary) -> Job:
 
 
 def js_crash(v: Vary) -> Job:
-    path, field = v("app.js", "main.js", "start.js"), v("users", "guests", "members")
+    path, field = v("app.js", "main.js", "start.js", "list.js", "print.js"), v("users", "guests", "members")
     return Job(
         files={
             path: f"""
@@ -75,7 +75,7 @@ def js_crash(v: Vary) -> Job:
 
 
 def c_does_not_compile(v: Vary) -> Job:
-    path, name = v("sum.c", "mean.c", "total.c"), v("values", "numbers", "samples")
+    path, name = v("sum.c", "mean.c", "total.c", "add.c", "tally.c"), v("values", "numbers", "samples")
     return Job(
         files={
             path: f"""
@@ -100,7 +100,7 @@ def c_does_not_compile(v: Vary) -> Job:
 
 
 def shell_exit(v: Vary) -> Job:
-    path, folder = v("setup.sh", "prepare.sh", "init.sh"), v("cache", "work", "build")
+    path, folder = v("setup.sh", "prepare.sh", "init.sh", "ready.sh", "begin.sh"), v("cache", "work", "build")
     return Job(
         files={
             path: f"""
