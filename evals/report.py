@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evals.results import Result, Run, Sums, sums
+from evals.suites import KINDS
 
 
 def line(result: Result) -> str:
@@ -90,7 +91,8 @@ def jobs(old: Run | None, new: Run) -> str:
     counts = ["read", "cached", "wrote", "rounds", "failed", "ended"]
     head = ["kind", "job", *(["before", "now"] if old else ["solved"]), *counts]
     rows = [head, ["---"] * len(head)]
-    for result in new.results:
+    kinds = list(KINDS)
+    for result in sorted(new.results, key=lambda one: (kinds.index(one.kind), one.job, one.seed)):
         earlier = before.get(result.key)
         name = result.job + (f" ({result.seed})" if result.seed else "")
         rows.append(
