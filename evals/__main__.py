@@ -32,6 +32,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", default=DEFAULT, help="a GGUF file, or a name of the catalogue")
     parser.add_argument("--suite", choices=SUITES, default="jobs")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a kind, a job, or a pattern")
+    parser.add_argument("--first", type=int, metavar="N", help="only the first N of the jobs; each kind takes its turn")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="N times, each with other names and order")
     parser.add_argument("--seed", type=int, default=0, help="the first one; 0 has the names of the page")
     parser.add_argument("--temperature", type=float, default=0.0)
@@ -41,6 +42,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--transcripts", type=Path, help="where they are kept; a new folder in build-evals else")
     parser.add_argument("--json", type=Path, help="write the results there")
     parser.add_argument("--against", type=Path, metavar="JSON", help="an earlier run: say which jobs changed")
+    parser.add_argument("--peer", type=Path, metavar="JSON", help="a run of `make eval-peer`, for the page")
     parser.add_argument("--page", type=Path, help="write the tables into that page")
     parser.add_argument("--from", dest="finished", type=Path, metavar="JSON", help="run nothing: tell of that run")
     parser.add_argument("--list", action="store_true", help="run nothing: name the jobs")
@@ -50,8 +52,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments(argv)
     try:
-        jobs = chosen(SUITES[args.suite], range(args.seed, args.seed + args.repeat), args.only)
+        jobs = chosen(SUITES[args.suite], range(args.seed, args.seed + args.repeat), args.only)[: args.first]
         old = read(args.against) if args.against else None
+        peer = read(args.peer) if args.peer else None
         run = read(args.finished) if args.finished else None
     except (OSError, ValueError) as error:
         return _fail(str(error))
@@ -68,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 run = asyncio.run(_run(args, str(Path(path).resolve()), jobs, folder))
         except (ServerGone, RpcError) as error:
             return _fail(str(error))
-    _tell(args, old, run)
+    _tell(args, old, peer, run)
     return 0
 
 
@@ -109,14 +112,14 @@ async def _run(args: argparse.Namespace, model: str, jobs: Sequence[Job], folder
     return run
 
 
-def _tell(args: argparse.Namespace, old: Run | None, run: Run) -> None:
+def _tell(args: argparse.Namespace, old: Run | None, peer: Run | None, run: Run) -> None:
     print(report.summary(run.results))
     if old is not None:
-        before, after = report.common(old, run)
+        before, after = report.common([old, run])
         print(f"before, the same {len(before)} jobs: {report.summary(before)}")
         print("\n".join(report.changes(before, after)) or "no job changed")
     if args.page:
-        report.write_section(args.page, str(run.about["model"]), report.section(old, run))
+        report.write_section(args.page, str(run.about["model"]), report.section(old, run, peer))
 
 
 def _about(args: argparse.Namespace, model: str) -> dict[str, Any]:

@@ -159,6 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="evals.peer", description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="a GGUF file")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--first", type=int, metavar="N")
     parser.add_argument("--tokens", type=int, default=Limits.tokens)
     parser.add_argument("--rounds", type=int, default=Limits.rounds)
     parser.add_argument("--json", type=Path)
@@ -172,7 +173,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ds4-lsp-peer-") as name:
         folder = Path(name).resolve() / "workspace"
         with served(args.model, limits, args.transcripts / "server.log") as address:
-            for job in chosen(SUITES["jobs"], (0,), args.only):
+            for job in chosen(SUITES["jobs"], (0,), args.only)[: args.first]:
                 result = play(job, folder, address, limits, args.transcripts)
                 run.results.append(result)
                 print(report.line(result), flush=True)

@@ -50,10 +50,10 @@ def changes(old: Sequence[Result], new: Sequence[Result]) -> list[str]:
     return found
 
 
-def common(old: Run, new: Run) -> tuple[list[Result], list[Result]]:
-    """The results of the jobs that are in both runs."""
-    before, after = {r.key for r in old.results}, {r.key for r in new.results}
-    return [r for r in old.results if r.key in after], [r for r in new.results if r.key in before]
+def common(runs: Sequence[Run]) -> list[list[Result]]:
+    """Each run's results of the jobs that all of them ran."""
+    keys = set.intersection(*({result.key for result in run.results} for run in runs))
+    return [[result for result in run.results if result.key in keys] for run in runs]
 
 
 _ROWS: tuple[tuple[str, str], ...] = (
@@ -67,12 +67,17 @@ _ROWS: tuple[tuple[str, str], ...] = (
 
 
 def overview(runs: Sequence[tuple[str, Run]]) -> str:
-    """A Markdown table with a column for each run."""
-    found = [sums(run.results) for _, run in runs]
+    """A Markdown table with a column for each run, of the jobs that all of them ran."""
+    shared = common([run for _, run in runs])
+    found = [sums(results) for results in shared]
     rows = [["", *(label for label, _ in runs)], ["---"] * (len(runs) + 1)]
     rows += [[label, *(_of(each, name) for each in found)] for name, label in _ROWS]
     rows.append(["tokens generated for each job solved", *(_each(one) for one in found)])
     rows.append(["calls that failed", *(f"{one.failed} of {one.calls} ({one.failed_share:.0%})" for one in found)])
+    for kind in KINDS:
+        each = [sums([result for result in results if result.kind == kind]) for results in shared]
+        if each[0].jobs:
+            rows.append([f"solved of *{kind}*", *(_of(one, "solved") for one in each)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
@@ -126,9 +131,9 @@ def described(run: Run) -> str:
     )
 
 
-def section(old: Run | None, new: Run) -> str:
+def section(old: Run | None, new: Run, peer: Run | None) -> str:
     """What the page says of a model."""
-    runs = [("before", old), ("now", new)] if old else [("now", new)]
+    runs = [("before", old), ("now", new), ("mini-swe-agent", peer)]
     shown = [(label, run) for label, run in runs if run is not None]
     told = "\n".join(f"- {label}: {described(run)}" for label, run in shown)
     return f"{told}\n\n{overview(shown)}\n{jobs(old, new)}"

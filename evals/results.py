@@ -14,7 +14,7 @@ from typing import Any
 class Limits:
     """Of one job. Tokens are generated ones."""
 
-    tokens: int = 600
+    tokens: int = 500
     rounds: int = 8
     context: int = 16384
 

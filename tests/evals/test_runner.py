@@ -107,6 +107,11 @@ def test_a_run_beside_another_has_a_place_of_its_own(tmp_path: Path, monkeypatch
         assert again == first
 
 
+def test_the_first_jobs_are_of_each_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list", "--first", "8"]) == 0
+    assert len({line.split()[0] for line in capsys.readouterr().out.splitlines()}) == 8
+
+
 def test_what_cannot_be_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--model", str(tmp_path / "none.gguf")]) == 1
     assert main(["--only", "no-such-job"]) == 1
