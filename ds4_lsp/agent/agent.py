@@ -28,6 +28,7 @@ from ds4_lsp.agent.script import Script
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.session_commands import SessionCommands
 from ds4_lsp.agent.sessions import Sessions
+from ds4_lsp.agent.slash_commands import SlashCommands
 from ds4_lsp.agent.trace import Trace
 from ds4_lsp.ports import Cancel, Editor, Engine, Listener
 from ds4_lsp.protocol import commands as c
@@ -93,6 +94,9 @@ class Agent:
             "ds4.prompt": self._prompt,
             "ds4.compact": self._compact,
             "ds4.interrupt": self._interrupt,
+            "ds4.dequeue": self._dequeue,
+            "ds4.editQueued": self._edit_queued,
+            "ds4.releaseQueued": self._release_queued,
             "ds4.status": self._status,
             "ds4.loadModel": self._load_model,
             "ds4.unloadModel": self._unload_model,
@@ -101,7 +105,7 @@ class Agent:
             **sessions.handlers,
             **files.handlers,
         }
-        self._session_commands = sessions
+        self._slashes = SlashCommands(self.command)
         self.sessions.on_restored = self.runner.restore
 
     # --- lifecycle ------------------------------------------------------------------------------------------------
@@ -202,7 +206,7 @@ class Agent:
             forget()
 
     async def _slash(self, command: slash.Slash, arguments: c.PromptArguments, cancel: Cancel) -> c.Wire:
-        work = self._session_commands.slash(command, arguments.session_id, cancel)
+        work = self._acted(command, arguments.session_id, cancel)
         if arguments.wait:
             return await work
         self.runner.tell_later(work)
@@ -213,6 +217,17 @@ class Agent:
             queued=False,
         )
 
+    async def _acted(self, command: slash.Slash, session_id: str | None, cancel: Cancel) -> c.PromptResult:
+        text, about = await self._slashes.act(command, session_id, cancel)
+        current = self.sessions.current
+        return c.PromptResult(
+            session_id=about or session_id or (current.id if current else ""),
+            turn=current.turn if current else 0,
+            stop_reason="end",
+            text=text,
+            usage=c.Usage(),
+        )
+
     async def _compact(self, arguments: c.CompactArguments, cancel: Cancel) -> c.Wire:
         runtime = self.sessions.get(arguments.session_id)
         return await self.runner.compact(runtime, arguments.instructions, cancel)
@@ -220,6 +235,24 @@ class Agent:
     async def _interrupt(self, arguments: c.InterruptArguments, cancel: Cancel) -> c.Wire:
         session_id = None if arguments.session_id is None else self.sessions.get(arguments.session_id).id
         return c.InterruptResult(interrupted=self.runner.interrupt(session_id, arguments.send_queued))
+
+    async def _dequeue(self, arguments: c.QueuedArguments, cancel: Cancel) -> c.Wire:
+        removed = self.runner.dequeue(self.sessions.get(arguments.session_id), arguments.seq)
+        return c.DequeueResult(removed=removed)
+
+    async def _edit_queued(self, arguments: c.EditQueuedArguments, cancel: Cancel) -> c.Wire:
+        if not arguments.text.strip():
+            raise InvalidRequest("text: the prompt is empty. Take it back with ds4.dequeue instead.")
+        if slash.parse(arguments.text) is not None:
+            raise InvalidRequest(
+                "text: a command cannot wait in the queue. Take the prompt back, and send the command."
+            )
+        self.runner.edit(self.sessions.get(arguments.session_id), arguments.seq, arguments.text)
+        return c.EditQueuedResult(seq=arguments.seq)
+
+    async def _release_queued(self, arguments: c.QueuedArguments, cancel: Cancel) -> c.Wire:
+        released = self.runner.release(self.sessions.get(arguments.session_id), arguments.seq)
+        return c.ReleaseQueuedResult(released=released)
 
     async def _status(self, arguments: c.NoArguments, cancel: Cancel) -> c.Wire:
         services, meter = self.services, self.services.meter
@@ -234,7 +267,8 @@ class Agent:
             generation=meter.generation,
             session=None if runtime is None else self.sessions.describe(runtime),
             queue=[
-                {"sessionId": item.session_id, "text": item.text, "seq": item.seq} for item in services.queue.waiting()
+                {"sessionId": item.session_id, "text": item.text, "seq": item.seq, "held": item.held}
+                for item in services.queue.waiting()
             ],
             jobs=[] if runtime is None else runtime.jobs.list(),
             error=services.model.error,

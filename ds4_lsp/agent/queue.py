@@ -22,14 +22,14 @@ class Pending:
     cancel: Cancel
     done: asyncio.Future[PromptResult]
     held: bool = False
-    """Does not start until the user sends something in its session."""
+    """Does not start until the user releases it: Stop held it, or an earlier server left it behind."""
     waited: bool = True
     """Whether a request waits for ``done``: otherwise a failure has to be told in another way."""
 
 
 @dataclass
 class Queue:
-    """First in, first out, over all sessions; a held prompt waits until the user sends again in its session."""
+    """First in, first out, over all sessions. A held prompt waits until it is released; others pass it."""
 
     items: deque[Pending] = field(default_factory=deque)
     closed: bool = False
@@ -38,16 +38,20 @@ class Queue:
 
     def put(self, pending: Pending) -> None:
         self.items.append(pending)
-        self.release(pending.session_id)
+        self._wake.set()
 
     def restore(self, pending: Pending) -> None:
         """A prompt found in a reopened log: nobody asked for it now."""
         pending.held = True
         self.items.append(pending)
 
-    def release(self, session_id: str | None = None) -> None:
-        """Let held prompts run, those of one session or all."""
-        for item in self.waiting(session_id):
+    def find(self, session_id: str, seq: int) -> Pending | None:
+        """The prompt of that ``prompt/queued`` event, while it waits."""
+        return next((item for item in self.waiting(session_id) if item.seq == seq), None)
+
+    def release(self, *items: Pending) -> None:
+        """Let held prompts run."""
+        for item in items:
             item.held = False
         self._wake.set()
 

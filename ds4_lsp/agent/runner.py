@@ -11,6 +11,7 @@ from typing import Any
 from ds4_lsp.agent.compactor import Compactor
 from ds4_lsp.agent.kv import Snapshots
 from ds4_lsp.agent.queue import Pending
+from ds4_lsp.agent.queue_told import QueueTold
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.sessions import Sessions
@@ -49,6 +50,7 @@ class Runner:
         """Set while no operation runs."""
         self._over.set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._told = QueueTold(services.listener)
 
     # --- lifecycle ------------------------------------------------------------------------------------------------
 
@@ -101,16 +103,56 @@ class Runner:
         self._services.queue.put(pending)
         if self.is_behind(pending):
             self._services.listener.event(runtime.id, self.expected_turn(pending), "queued", seq=event.seq, text=text)
+        self._tell_queue(runtime)
         return pending
 
     def restore(self, runtime: Runtime, event: Event) -> None:
-        """Queue a prompt that an earlier server did not get to; it waits until the user sends something."""
+        """Queue a prompt that an earlier server did not get to; it waits until the user releases it."""
         done: asyncio.Future[PromptResult] = asyncio.get_running_loop().create_future()
         done.add_done_callback(lambda future: future.cancelled() or future.exception())
         pending = Pending(
             runtime.id, event.seq, event.data["text"], event.data.get("context") or [], Cancel(), done, waited=False
         )
         self._services.queue.restore(pending)
+        self._tell_queue(runtime)
+
+    def dequeue(self, runtime: Runtime, seq: int) -> bool:
+        """Take a prompt back before it runs; False where it does not wait (any more)."""
+        pending = self._services.queue.find(runtime.id, seq)
+        if pending is None:
+            return False
+        self.cancel(pending)
+        return True
+
+    def edit(self, runtime: Runtime, seq: int, text: str) -> None:
+        """Change a prompt that waits. Errors: ``NotFound``, ``StorageFailed`` (it is as it was then)."""
+        pending = self._waiting(runtime, seq)
+        runtime.session.append("prompt/edited", {"queued": seq, "text": text})
+        runtime.session.sync()
+        pending.text = text
+        self._tell_queue(runtime)
+
+    def release(self, runtime: Runtime, seq: int) -> bool:
+        """Let one held prompt run in its turn; False where it was not held. Errors: ``NotFound``."""
+        pending = self._waiting(runtime, seq)
+        held = pending.held
+        self._services.queue.release(pending)
+        self._tell_queue(runtime)
+        return held
+
+    def _waiting(self, runtime: Runtime, seq: int) -> Pending:
+        pending = self._services.queue.find(runtime.id, seq)
+        if pending is None:
+            raise NotFound(f"Prompt {seq} does not wait in the queue: it has begun, or was taken back.", seq=seq)
+        return pending
+
+    def _tell_queue(self, runtime: Runtime) -> None:
+        waiting = self._services.queue.waiting(runtime.id)
+        self._told.tell(
+            runtime.id,
+            runtime.session.state.last_turn + 1,
+            [item for item in waiting if item.held or self.is_behind(item)],
+        )
 
     def is_behind(self, pending: Pending) -> bool:
         """Whether something else has to end before ``pending`` can start."""
@@ -134,6 +176,7 @@ class Runner:
                 self._drop(pending, "cancelled")
             except StorageFailed as error:
                 log.warning("a cancelled prompt may come back after a restart: %s", error)
+            self._tell_queue(self._sessions.get(pending.session_id))
             pending.done.set_result(PromptResult(session_id=pending.session_id, turn=turn, stop_reason="cancelled"))
             return
         pending.cancel.set()
@@ -145,14 +188,14 @@ class Runner:
         return True
 
     def interrupt(self, session_id: str | None, send_queued: bool) -> bool:
-        """Stop what runs (in that session); queued prompts wait for the user unless ``send_queued``.
+        """Stop what runs (in that session); queued prompts wait until they are released, unless ``send_queued``.
 
         A prompt or a compaction that waits for the model, or for the warm-up, is what the user sees running.
         """
         ours = session_id is None or session_id == self._running_session
         interrupted = ours and self.cancel_running()
         if send_queued:
-            self._services.queue.release(session_id)
+            self._release_all(session_id)
             return interrupted
         if not interrupted and self._turn is None:
             interrupted = self._compactor.cancel_waiting(session_id)
@@ -163,7 +206,16 @@ class Runner:
                 interrupted = True
         if interrupted:
             self._services.queue.hold(session_id)
+            self._tell_queues(session_id)
         return interrupted
+
+    def _release_all(self, session_id: str | None) -> None:
+        self._services.queue.release(*self._services.queue.waiting(session_id))
+        self._tell_queues(session_id)
+
+    def _tell_queues(self, session_id: str | None) -> None:
+        for name in {item.session_id for item in self._services.queue.waiting(session_id)}:
+            self._tell_queue(self._sessions.get(name))
 
     def _drop(self, pending: Pending, why: str) -> None:
         runtime = self._sessions.get(pending.session_id)
@@ -194,6 +246,7 @@ class Runner:
             return
         runtime = self._sessions.get(pending.session_id)
         self._turn = pending
+        self._tell_queue(runtime)
         try:
             await self._operate(runtime, pending.cancel, self._play(runtime, pending))
         finally:
@@ -211,7 +264,8 @@ class Runner:
 
     def _fail(self, pending: Pending, error: Exception) -> None:
         turn = self.expected_turn(pending)
-        self._services.queue.remove(pending)
+        if self._services.queue.remove(pending):
+            self._tell_queue(self._sessions.get(pending.session_id))
         try:
             self._drop(pending, str(error))
         except Ds4Error:

@@ -1,11 +1,10 @@
-"""Commands about sessions, and the slash prompts that act as they do."""
+"""Commands about sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ds4_lsp.agent import slash as slashes
 from ds4_lsp.agent.documents import plain_text, thinking_text
 from ds4_lsp.agent.kv import Snapshots
 from ds4_lsp.agent.services import Services
@@ -100,48 +99,3 @@ class SessionCommands:
         pieces = history.markdown_pieces(events, clean=plain_text) if markdown else history.jsonl_lines(events)
         history.write_export(path, pieces)
         return c.UriResult(uri=path.as_uri())
-
-    # --- slash prompts --------------------------------------------------------------------------------------------
-
-    async def slash(self, command: slashes.Slash, session_id: str | None, cancel: Cancel) -> c.PromptResult:
-        """Act as the command does; the text says what came of it."""
-        match command.name:
-            case "compact":
-                runtime = self._sessions.get(session_id)
-                result = await self._runner.compact(runtime, command.rest or None, cancel)
-                text = result.reason or (
-                    f"Compacted: {result.before_tokens} → {result.after_tokens} tokens, "
-                    f"tail {result.tail_token_count} tokens."
-                )
-            case "new":
-                new = await self._new(c.NewSessionArguments(title=command.rest or None), cancel)
-                session_id, text = new.session_id, f"New session {new.session_id}."
-            case "list":
-                text = "\n".join(_line(info) for info in self._sessions.listing()) or "No sessions yet."
-            case "switch":
-                switched = await self._switch(c.SwitchSessionArguments(session_id=command.rest), cancel)
-                session_id, text = switched.session_id, _history_text(switched.history)
-            case "history":
-                turns = int(command.rest or 3)
-                _, events = self._sessions.reading(session_id)
-                text = _history_text(entries(events, turns))
-            case "save":
-                saved = await self._save(c.SessionArguments(session_id=session_id), cancel)
-                text = f"Saved {saved.session_id}" + (" with a KV snapshot." if saved.snapshot else ".")
-            case _:
-                text = slashes.HELP
-        current = self._sessions.current
-        identity = session_id or (current.id if current else "")
-        return c.PromptResult(
-            session_id=identity, turn=current.turn if current else 0, stop_reason="end", text=text, usage=c.Usage()
-        )
-
-
-def _line(info: c.SessionInfo) -> str:
-    mark = "*" if info.current else " "
-    title = " ".join(info.title.split())
-    return f"{mark} {info.session_id[:8]}  {title}  ({info.turns} turns, {info.compactions} compactions)"
-
-
-def _history_text(shown: list[c.HistoryEntry]) -> str:
-    return "\n\n".join(f"{entry.role}: {entry.text}" for entry in shown) or "Nothing was said yet."

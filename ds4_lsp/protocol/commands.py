@@ -144,6 +144,29 @@ class InterruptResult(Wire):
     interrupted: bool
 
 
+class QueuedArguments(Arguments):
+    """``seq``: that of the prompt's ``queued`` and ``queue`` events."""
+
+    seq: int = Field(ge=0)
+    session_id: str | None = None
+
+
+class DequeueResult(Wire):
+    removed: bool
+
+
+class EditQueuedArguments(QueuedArguments):
+    text: str = Field(min_length=1)
+
+
+class EditQueuedResult(Wire):
+    seq: int
+
+
+class ReleaseQueuedResult(Wire):
+    released: bool
+
+
 class NoArguments(Arguments):
     pass
 
@@ -375,6 +398,9 @@ COMMANDS: dict[str, Command] = {
         Command("ds4.prompt", PromptArguments, PromptResult, "Send a prompt to the agent; answers when the turn ends."),
         Command("ds4.compact", CompactArguments, CompactResult, "Replace older conversation by a checkpoint."),
         Command("ds4.interrupt", InterruptArguments, InterruptResult, "Stop what the agent is doing."),
+        Command("ds4.dequeue", QueuedArguments, DequeueResult, "Take a queued prompt back before it runs."),
+        Command("ds4.editQueued", EditQueuedArguments, EditQueuedResult, "Change the text of a queued prompt."),
+        Command("ds4.releaseQueued", QueuedArguments, ReleaseQueuedResult, "Let one prompt run that Stop held."),
         Command("ds4.status", NoArguments, StatusResult, "What the server is doing now."),
         Command("ds4.newSession", NewSessionArguments, SessionResult, "Start a new session and make it current."),
         Command("ds4.listSessions", NoArguments, SessionList, "The workspace's sessions, newest first."),

@@ -15,6 +15,7 @@ from ds4_lsp.protocol.commands import Wire
 EVENT_FIELDS: dict[str, tuple[str, ...]] = {
     "state": ("state",),
     "queued": ("text",),
+    "queue": ("items",),
     "turn.start": ("text",),
     "text": ("delta",),
     "thinking": ("delta",),

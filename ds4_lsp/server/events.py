@@ -22,7 +22,18 @@ BREATH = 0.002
 SLOW_CLIENT = 1 << 20
 """Bytes not yet read by the client, above which events wait and join rather than pile up."""
 OUTSIDE_TURNS = frozenset(
-    {"state", "queued", "job", "notice", "edit", "usage", "compaction.start", "compaction.delta", "compaction.end"}
+    {
+        "state",
+        "queued",
+        "queue",
+        "job",
+        "notice",
+        "edit",
+        "usage",
+        "compaction.start",
+        "compaction.delta",
+        "compaction.end",
+    }
 )
 ENDED_KEPT = 64
 """Ended turns remembered, per connection."""

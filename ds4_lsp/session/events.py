@@ -27,6 +27,7 @@ LOG_ONLY_TYPES = frozenset(
         "model/loaded",
         "prompt/queued",
         "prompt/dropped",
+        "prompt/edited",
         "permission/asked",
         "permission/decided",
         "tool/started",

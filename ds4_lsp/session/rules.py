@@ -163,6 +163,10 @@ class Rules:
         if event.data["queued"] not in self._state.queue:
             yield f"prompt {event.data['queued']} is dropped, and is not queued"
 
+    def _edited(self, event: Event) -> Iterator[str]:
+        if event.data["queued"] not in self._state.queue:
+            yield f"prompt {event.data['queued']} is edited, and is not queued"
+
     # --- compaction ---------------------------------------------------------------------------------------------------
 
     def _compact_start(self, event: Event) -> Iterator[str]:
@@ -225,6 +229,7 @@ _CHECKS: dict[str, Callable[[Rules, Event], Iterator[str]]] = {
     "job/ended": Rules._job_ended,
     "prompt/queued": Rules._queued,
     "prompt/dropped": Rules._dropped,
+    "prompt/edited": Rules._edited,
     "compact/start": Rules._compact_start,
     "compact/summary": Rules._compact_summary,
     "compact/end": Rules._compact_end,

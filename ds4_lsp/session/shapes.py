@@ -105,6 +105,11 @@ class _Dropped(Shape):
     queued: Seq
 
 
+class _Edited(Shape):
+    queued: Seq
+    text: str
+
+
 class _Asked(Shape):
     kind: str
     detail: str
@@ -186,6 +191,7 @@ _SHAPES: dict[str, type[Shape]] = {
     "model/loaded": _Model,
     "prompt/queued": _Queued,
     "prompt/dropped": _Dropped,
+    "prompt/edited": _Edited,
     "permission/asked": _Asked,
     "permission/decided": _Decided,
     "tool/started": _Started,

@@ -6,7 +6,7 @@ Memory is bounded by what is open, not by the log's length.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ds4_lsp.protocol.errors import CorruptSession
 from ds4_lsp.session.events import HEADER, Event, Header
@@ -163,6 +163,11 @@ class LogState:
     def _dropped(self, event: Event) -> None:
         self.queue.pop(event.data.get("queued", -1), None)
 
+    def _edited(self, event: Event) -> None:
+        queued = self.queue.get(event.data.get("queued", -1))
+        if queued is not None:
+            self.queue[queued.seq] = replace(queued, data={**queued.data, "text": str(event.data["text"])})
+
     def _titled(self, event: Event) -> None:
         self.title = str(event.data.get("title", ""))
 
@@ -184,6 +189,7 @@ _HANDLERS = {
     "job/ended": LogState._job_ended,
     "prompt/queued": LogState._queued,
     "prompt/dropped": LogState._dropped,
+    "prompt/edited": LogState._edited,
     "session/title": LogState._titled,
     "session/retokenised": LogState._retokenised,
 }

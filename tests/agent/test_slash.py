@@ -7,13 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds4_lsp.agent.slash import HELP, NAMES, Slash, parse
+from ds4_lsp.protocol.errors import InvalidRequest
 
 
 @pytest.mark.parametrize(
     ("text", "command"),
     [
         ("/compact", Slash("compact", "")),
-        ("  /compact  \n", Slash("compact", "")),
+        ("/compact  \n", Slash("compact", "")),
+        ("/compact\nkeep the ports", Slash("compact", "keep the ports")),
+        ("/fork 12", Slash("fork", "12")),
+        ("/send #12", Slash("send", "#12")),
+        ("/requeue 12 say it otherwise", Slash("requeue", "12 say it otherwise")),
+        ("/export jsonl", Slash("export", "jsonl")),
         ("/compact keep the\nport numbers", Slash("compact", "keep the\nport numbers")),
         ("/new", Slash("new", "")),
         ("/new A title", Slash("new", "A title")),
@@ -33,21 +39,16 @@ def test_a_text_that_is_wholly_a_command(text: str, command: Slash) -> None:
     "text",
     [
         "please /compact",
-        "/compactify",
-        "/Compact",
+        "  /compact",
+        " /undoo",
         "/etc/passwd is readable, why?",
         "/",
         "//compact",
         "/ compact",
-        "/help me with this function",
-        "/list the files of src",
-        "/save it as x.py",
-        "/history of this file",
-        "/history -1",
-        "/history 1.5",
-        "/history 99999999",
-        "/history ٣",
-        "/compact\nkeep the ports",
+        "/usr/bin",
+        "/help\nwith this function",
+        "/include <stdio.h>\nint main() {}",
+        "/* a comment */",
         "compact",
         "",
     ],
@@ -56,11 +57,41 @@ def test_a_text_that_is_a_prompt(text: str) -> None:
     assert parse(text) is None
 
 
-@given(st.text())
-def test_any_text_is_a_command_of_those_named_or_a_prompt(text: str) -> None:
-    command = parse(text)
-    assert command is None or (command.name in NAMES and text.strip().startswith(f"/{command.name}"))
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/compactify", "/compact?"),
+        ("/Compact", "/compact?"),
+        ("/undoo", "/undo?"),
+        ("/statuss now", "/status?"),
+        ("/zzz", "/help lists them"),
+        ("/help me with this function", "/help"),
+        ("/list the files of src", "/list"),
+        ("/history of this file", "/history [N]"),
+        ("/history -1", "/history [N]"),
+        ("/history 1.5", "/history [N]"),
+        ("/history 99999999", "/history [N]"),
+        ("/history ٣", "/history [N]"),
+        ("/switch", "/switch ID"),
+        ("/kill", "/kill JOB"),
+        ("/requeue 12", "/requeue NUMBER TEXT"),
+    ],
+)
+def test_a_slip_is_refused_with_what_was_meant(text: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match="begin it with a space") as refused:
+        parse(text)
+    assert said in refused.value.message
+
+
+@given(st.text() | st.from_regex(r"/[a-z]{1,8}( .{0,8})?", fullmatch=True))
+def test_any_text_is_a_command_of_those_named_a_prompt_or_refused(text: str) -> None:
+    try:
+        command = parse(text)
+    except InvalidRequest:
+        assert text.startswith("/")
+        return
+    assert command is None or (command.name in NAMES and text.startswith(f"/{command.name}"))
 
 
 def test_the_help_names_every_command() -> None:
-    assert {line.split()[0].removeprefix("/") for line in HELP.splitlines()} == NAMES
+    assert [line.split()[0].removeprefix("/") for line in HELP.splitlines()] == list(NAMES)

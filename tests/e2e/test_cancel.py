@@ -124,8 +124,8 @@ async def test_queued_prompts_run_in_order_and_hold_back_calls_that_were_not_dis
     assert asked == ["first", "second", "third"]
 
 
-async def test_interrupted_the_queue_waits_for_the_user_or_is_sent_at_once(rig: Rig) -> None:
-    client = await rig.start(script=rig.script(TALK, "One.", TALK, "Two.", "Three.", TALK, "Four."), settings=SETTINGS)
+async def test_interrupted_the_queue_waits_until_it_is_released_or_is_sent_at_once(rig: Rig) -> None:
+    client = await rig.start(script=rig.script(TALK, "One.", TALK, "Three.", "Two.", TALK, "Four."), settings=SETTINGS)
 
     async def talk_and_queue(text: str) -> tuple[asyncio.Future[Any], asyncio.Future[Any]]:
         before = len(client.events("text"))
@@ -153,9 +153,12 @@ async def test_interrupted_the_queue_waits_for_the_user_or_is_sent_at_once(rig: 
     await client.run("ds4.interrupt")
     assert (await asyncio.wait_for(talking, LONG))["stopReason"] == "cancelled"
     assert await waiting() == ["two"]
-    third = await prompt(client, "three")
+    # What the user took back by Stop is not set off by another prompt.
+    assert (await prompt(client, "three"))["text"] == "Three."
+    [held] = (await client.run("ds4.status"))["queue"]
+    assert (held["text"], held["held"]) == ("two", True)
+    assert await client.run("ds4.releaseQueued", {"seq": held["seq"]}) == {"released": True}
     assert (await asyncio.wait_for(queued, LONG))["text"] == "Two."
-    assert third["text"] == "Three."
 
     talking, queued = await talk_and_queue("four")
     assert await client.run("ds4.interrupt", {"sendQueued": True}) == {"interrupted": True}
@@ -179,6 +182,7 @@ async def test_queued_prompts_survive_the_server_and_wait_for_the_user(rig: Rig)
     history = (await second.run("ds4.showHistory"))["history"]
     assert (history[0]["role"], history[0]["text"]) == ("user", "talk")
     assert second.events("turn.start") == []
+    await second.run("ds4.interrupt", {"sendQueued": True})
     now = await prompt(second, "now")
     assert (now["turn"], now["text"]) == (4, "Now.")
     ended = [event["turn"] for event in second.events("turn.end")]

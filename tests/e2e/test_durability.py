@@ -84,7 +84,7 @@ async def test_a_turn_killed_at_any_point_of_its_log_loses_nothing_acknowledged(
 
         where = f"killed before {point}. {victim.points[-1]}"
         written = {event["type"] for event in parse(left)}
-        # A prompt that was taken over and not yet sent to the model is sent before the next one.
+        # A prompt that was taken over and not yet sent to the model waits until the user sends it.
         requeued = "prompt/queued" in written and "user/message" not in written
 
         client = await victim.start(*["After."] * (1 + requeued), *TURN)
@@ -98,6 +98,8 @@ async def test_a_turn_killed_at_any_point_of_its_log_loses_nothing_acknowledged(
         ran, wrote = tiny.workspace / "ran.txt", tiny.workspace / "new.txt"
         assert wrote.exists() <= ("write" in begun), where
         assert ran.exists() <= ("bash" in begun), where
+        assert [one["held"] for one in (await client.run("ds4.status"))["queue"]] == [True] * requeued, where
+        await client.run("ds4.interrupt", {"sendQueued": True})
         answer = await prompt(client, "go on")
         assert (answer["sessionId"], answer["stopReason"], answer["text"]) == (session, "end", "After."), where
         events = read(tiny, session)

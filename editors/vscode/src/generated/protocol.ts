@@ -5,6 +5,9 @@ export interface Commands {
   'ds4.prompt': { arguments: PromptArguments; result: PromptResult };
   'ds4.compact': { arguments: CompactArguments; result: CompactResult };
   'ds4.interrupt': { arguments: InterruptArguments; result: InterruptResult };
+  'ds4.dequeue': { arguments: QueuedArguments; result: DequeueResult };
+  'ds4.editQueued': { arguments: EditQueuedArguments; result: EditQueuedResult };
+  'ds4.releaseQueued': { arguments: QueuedArguments; result: ReleaseQueuedResult };
   'ds4.status': { arguments: NoArguments; result: StatusResult };
   'ds4.newSession': { arguments: NewSessionArguments; result: SessionResult };
   'ds4.listSessions': { arguments: NoArguments; result: SessionList };
@@ -23,7 +26,7 @@ export interface Commands {
   'ds4.unloadModel': { arguments: NoArguments; result: ModelResult };
 }
 
-export type EventKind = 'state' | 'queued' | 'turn.start' | 'text' | 'thinking' | 'tool.start' | 'tool.delta' | 'tool.call' | 'tool.result' | 'edit' | 'job' | 'notice' | 'compaction.start' | 'compaction.delta' | 'compaction.end' | 'usage' | 'turn.end';
+export type EventKind = 'state' | 'queued' | 'queue' | 'turn.start' | 'text' | 'thinking' | 'tool.start' | 'tool.delta' | 'tool.call' | 'tool.result' | 'edit' | 'job' | 'notice' | 'compaction.start' | 'compaction.delta' | 'compaction.end' | 'usage' | 'turn.end';
 
 export interface PromptArguments {
   text: string;
@@ -108,6 +111,29 @@ export interface InterruptArguments {
 
 export interface InterruptResult {
   interrupted: boolean;
+}
+
+export interface QueuedArguments {
+  seq: number;
+  sessionId?: string | null;
+}
+
+export interface DequeueResult {
+  removed: boolean;
+}
+
+export interface EditQueuedArguments {
+  seq: number;
+  sessionId?: string | null;
+  text: string;
+}
+
+export interface EditQueuedResult {
+  seq: number;
+}
+
+export interface ReleaseQueuedResult {
+  released: boolean;
 }
 
 export interface NoArguments {
