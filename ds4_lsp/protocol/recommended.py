@@ -63,7 +63,8 @@ def _values(
 
 
 FAMILIES = (
-    Family("DeepSeek V4", r"deepseek-v?4", _values(1.0, 1.0), "model card of DeepSeek-V4-Flash"),
+    Family("DeepSeek V4", r"deepseek-v?4", _values(1.0, 0.95), "model card of DeepSeek-V4-Flash, agentic scenarios"),
+    Family("DeepSeek V3.2", r"deepseek-v?3\.2", _values(1.0, 0.95), "model card of DeepSeek-V3.2"),
     Family("DeepSeek R1", r"deepseek-r1", _values(0.6, 0.95), "model card of DeepSeek-R1"),
     Family("GLM 4.6 and later", r"glm-?(4\.[6-9]|5)", _values(1.0, 0.95), "Z.ai API reference"),
     Family("GLM 4.5", r"glm-?4\.5", _values(0.6, 0.95), "Z.ai API reference"),
@@ -88,10 +89,22 @@ FAMILIES = (
     ),
     Family("Qwen3", r"qwen-?3", _values(0.7, 0.8, 20, minP=0.0), "model cards of Qwen3 and Qwen3.6", thinking=False),
     Family(
+        "Qwen2.5-Coder 14B and 32B",
+        r"qwen-?2\.5-coder-(14|32)b",
+        _values(0.7, 0.8, 20, repeatPenalty=1.05),
+        "generation_config.json of Qwen2.5-Coder-32B-Instruct",
+    ),
+    Family(
+        "Qwen2.5-Coder",
+        r"qwen-?2\.5-coder",
+        _values(0.7, 0.8, 20, repeatPenalty=1.1),
+        "generation_config.json of Qwen2.5-Coder-7B-Instruct",
+    ),
+    Family(
         "Qwen2.5",
         r"qwen-?2\.5",
         _values(0.7, 0.8, 20, repeatPenalty=1.05),
-        "generation_config.json of Qwen2.5-Coder-32B-Instruct",
+        "generation_config.json of Qwen2.5-7B-Instruct",
     ),
     Family(
         "Mistral Small 3, Devstral",
@@ -136,14 +149,17 @@ def _of_family(metadata: Mapping[str, Any]) -> Iterator[Advice]:
 
 
 def chosen(settings: SamplingSettings, advice: Sequence[Advice], *, thinking: bool) -> dict[str, Chosen]:
-    """What holds of each setting in ``KEYS``, with its source. ``thinking``: the model may think."""
+    """What holds of each setting in ``KEYS``, with its source. ``thinking``: the model may think. Who sets the
+    temperature to 0 wants the likeliest token: a penalty that goes with another temperature does not hold then."""
+    greedy = settings.temperature == 0
     found = {}
     for name in KEYS:
         value = getattr(settings, _field(name))
         if value is not None:
             found[name] = Chosen(value, f"the setting ds4.sampling.{name}")
             continue
-        fitting = [one for one in advice if one.name == name and one.thinking in (None, thinking)]
+        said = () if greedy and name == "repeatPenalty" else advice
+        fitting = [one for one in said if one.name == name and one.thinking in (None, thinking)]
         found[name] = Chosen(fitting[0].value, fitting[0].source) if fitting else Chosen(DEFAULTS[name], "default")
     return found
 

@@ -178,6 +178,7 @@ def _recommendations() -> str:
         "## What `null` means in `ds4.sampling`\n",
         "Each value by itself: what the model file says (`general.sampling.*`), else what the model's makers "
         "recommend, else the default in the last row. The first family whose name is in the file's names counts. "
+        "Where `temperature` is set to 0, no recommended `repeatPenalty` holds: greedy is greedy. "
         "`ds4.status` and `ds4-lsp doctor` say what holds and where it came from.\n",
         _row("family", *(f"`{name}`" for name in names), "source"),
         _row("---", *("---" for _ in names), "---"),

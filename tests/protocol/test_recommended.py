@@ -37,7 +37,7 @@ def test_a_setting_wins_over_the_file_and_the_file_over_the_makers_each_value_fo
         "topP": (0.8, "generation_config.json"),
         "minP": (0.05, "default"),
         "topK": (5, "the"),
-        "repeatPenalty": (1.05, "generation_config.json"),
+        "repeatPenalty": (1.1, "generation_config.json"),
     }
     assert (found["temperature"].source, found["topK"].source) == ("the model file", "the setting ds4.sampling.topK")
 
@@ -45,7 +45,9 @@ def test_a_setting_wins_over_the_file_and_the_file_over_the_makers_each_value_fo
 @pytest.mark.parametrize(
     ("metadata", "family"),
     [
-        ({"general.basename": "Qwen2.5-Coder", "general.architecture": "qwen2"}, "Qwen2.5"),
+        ({"general.basename": "Qwen2.5-Coder", "general.architecture": "qwen2"}, "Qwen2.5-Coder"),
+        ({"general.basename": "Qwen2.5-Coder", "general.name": "Qwen2.5 Coder 32B"}, "Qwen2.5-Coder 14B and 32B"),
+        ({"general.name": "Qwen2.5 7B Instruct"}, "Qwen2.5"),
         ({"general.name": "Qwen3 Coder 30B A3B Instruct", "general.architecture": "qwen3moe"}, "Qwen3-Coder"),
         ({"general.architecture": "qwen3"}, "Qwen3"),
         ({"general.name": "Qwen3.6 27B"}, "Qwen3"),
@@ -73,14 +75,43 @@ def test_a_model_that_thinks_may_be_sampled_otherwise() -> None:
     assert (holds(qwen, thinking=True)["temperature"], holds(qwen)["temperature"]) == (0.6, 0.7)
 
 
+def test_greedy_choice_is_not_penalised_unless_somebody_says_so() -> None:
+    qwen = {"general.basename": "Qwen2.5-Coder"}
+    assert holds(qwen)["repeatPenalty"] == 1.1
+    assert holds(qwen, temperature=0.0)["repeatPenalty"] == 1.0
+    assert holds(qwen, temperature=0.0, repeat_penalty=1.2)["repeatPenalty"] == 1.2
+
+
 def test_each_family_has_a_source_valid_values_and_is_reached() -> None:
     for family in FAMILIES:
         assert family.source
         assert SamplingSettings.model_validate(dict(family.values))
         assert set(family.values) <= set(KEYS)
     patterns = [family.pattern for family in FAMILIES]
-    names = ["deepseek-v4", "deepseek-r1", "glm-5", "glm-4.5", "gpt-oss", "gemma-4", "kimi-k3", "kimi-k2", "minimax-m2"]
-    names += ["minimax-m3", "qwen3-coder", "qwen3", "qwen2.5", "devstral", "llama-3", "smollm3", "lfm2"]
+    names = [
+        "deepseek-v4",
+        "deepseek-v3.2",
+        "deepseek-r1",
+        "glm-5",
+        "glm-4.5",
+        "gpt-oss",
+        "gemma-4",
+        "kimi-k3",
+        "kimi-k2",
+        "minimax-m2",
+    ]
+    names += [
+        "minimax-m3",
+        "qwen3-coder",
+        "qwen3",
+        "qwen2.5-coder-32b",
+        "qwen2.5-coder",
+        "qwen2.5",
+        "devstral",
+        "llama-3",
+        "smollm3",
+        "lfm2",
+    ]
     firsts = [next(pattern for pattern in patterns if re.search(pattern, name)) for name in names]
     assert firsts == list(dict.fromkeys(patterns))
 
