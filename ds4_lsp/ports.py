@@ -141,6 +141,8 @@ class Forced:
     text: str
     delay: float = 0.0
     """Least seconds per token."""
+    until: str = ""
+    """A file, where the reply is not to end before that exists."""
 
 
 @dataclass(frozen=True)

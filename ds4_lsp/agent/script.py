@@ -1,7 +1,7 @@
 """The test seam: scripted replies that choose the next tokens, and nothing else.
 
-``DS4_LSP_SCRIPT`` names a file of JSON lines ``{"purpose": "turn" | "summary", "text": …, "delay_ms"?: N}``, each
-consumed by the next reply of its purpose. An exhausted script leaves the choice to the sampler.
+``DS4_LSP_SCRIPT`` names a file of JSON lines ``{"purpose": "turn" | "summary", "text": …, "delay_ms"?: N, "until"?:
+PATH}``, each consumed by the next reply of its purpose. An exhausted script leaves the choice to the sampler.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Script:
                 continue
             try:
                 entry = json.loads(line)
-                forced = Forced(str(entry["text"]), float(entry.get("delay_ms", 0)) / 1000)
+                forced = Forced(str(entry["text"]), float(entry.get("delay_ms", 0)) / 1000, str(entry.get("until", "")))
                 self._replies[entry["purpose"]].append(forced)
             except (ValueError, KeyError, TypeError) as error:
                 raise InvalidRequest(

@@ -212,5 +212,5 @@ def _request_fields(request: GenerateRequest) -> dict[str, Any]:
         "quiet": [quiet.opens, quiet.closes, quiet.initially] if quiet is not None else None,
         "grammar": request.grammar,
         "grammarTriggers": list(request.grammar_triggers),
-        "forced": [forced.text, forced.delay] if forced is not None else None,
+        "forced": [forced.text, forced.delay, forced.until] if forced is not None else None,
     }

@@ -6,6 +6,7 @@ import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from typing import TypeAlias
 
@@ -19,6 +20,8 @@ from ds4_lsp.protocol.errors import Ds4Error
 FLUSH_SECONDS = 0.04
 """Tokens sampled within that time travel in one message; the first goes at once. As often as the server tells its
 client: each message wakes two processes, and on few cores their time is the model's."""
+HELD_SECONDS = 0.01
+"""Between two looks for the file that a script waits for."""
 
 Emit: TypeAlias = "Callable[[array[int], str], None]"
 
@@ -135,7 +138,16 @@ class Reply:
         self._begun = time.monotonic()
         # The script ends with an end token; where the model has none, its exhaustion is the end.
         position = len(self._sampled)
+        if position >= len(forced) - 1:
+            self._hold()
         return forced[position] if position < len(forced) else self._request.end or 0
+
+    def _hold(self) -> None:
+        """Say all that is to be said, and wait for the file that a script names."""
+        if self._request.until:
+            self._flush(time.monotonic())
+            while not Path(self._request.until).exists() and not self._cancel.wait(HELD_SECONDS):
+                pass
 
     def _constrained(self, constraint: Constraint, refused: int, why: str) -> int:
         """A token that the grammar accepts in place of one that it refused; that one, and no grammar, if none is."""

@@ -44,9 +44,9 @@ class Request:
                 raise InvalidRequest("a grammar needs a trigger")
         self.end = self._end(vocabulary)
         self.forced: array[int] | None = None
-        self.delay = 0.0
+        self.delay, self.until = 0.0, ""
         if fields["forced"] is not None:
-            text, self.delay = fields["forced"]
+            text, self.delay, self.until = fields["forced"]
             self.forced = _tokens(vocabulary, text)
             if self.end is not None:
                 self.forced.append(self.end)

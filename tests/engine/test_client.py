@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -286,6 +287,28 @@ async def test_cancel_interrupts_the_script_s_delay(engine: Any) -> None:
     async with asyncio.timeout(5):
         reply = await engine.generate(await engine.tokens("x"), 99, cancel, forced=Forced("slow", delay=60))
     assert (reply.reason, reply.tokens) == ("cancelled", ())
+
+
+async def test_a_scripted_reply_that_is_held_is_told_whole_and_ends_with_its_file_or_a_cancel(
+    engine: Any, tmp_path: Path
+) -> None:
+    file, cancel = tmp_path / "file", Cancel()
+    forced = Forced("a b c", until=str(file))
+    for release, reason in ((cancel.set, "cancelled"), (file.touch, "end")):
+        told = asyncio.Event()
+
+        def heard(_ids: Any, _text: str, told: asyncio.Event = told) -> None:
+            if "".join(engine.texts) == "a b c":
+                told.set()
+
+        tokens = await engine.tokens("x")
+        held = cancel if reason == "cancelled" else Cancel()
+        running = asyncio.ensure_future(engine.generate(tokens, 99, held, heard, forced=forced))
+        await told.wait()
+        assert not running.done()
+        release()
+        reply = await running
+        assert (reply.reason, reply.text) == (reason, "a b c")
 
 
 async def test_a_cancel_that_was_set_before_evaluates_nothing(engine: Any) -> None:

@@ -21,7 +21,6 @@ end
 -- Every reply is scripted: a fast model does.
 local FAST = { DS4_MODEL = vim.env.DS4_TEST_FAST_MODEL or vim.env.DS4_MODEL }
 local SUMMARY = '## Primary Request and Intent\nCount words.\n\n## Next Step\nGo on.\n'
-local SLOW_SUMMARY = { purpose = 'summary', text = SUMMARY .. ('and on '):rep(12), delay_ms = 30 }
 local FLOATS = [[vim.iter(vim.api.nvim_list_wins()):filter(function(window)
   return vim.api.nvim_win_get_config(window).relative ~= ''
 end):totable()]]
@@ -41,6 +40,9 @@ local function compact(editor)
 end
 
 local busy = Editor.new()
+local GO = vim.fs.joinpath(busy.root, 'go')
+-- It goes on until that file is there.
+local HELD_SUMMARY = { purpose = 'summary', text = SUMMARY .. ('and on '):rep(12), ['until'] = GO }
 
 test('a compaction leads to its checkpoint as soon as it is done', function()
   busy:start({
@@ -58,11 +60,11 @@ test('a compaction leads to its checkpoint as soon as it is done', function()
       { purpose = 'summary', text = SUMMARY },
       'Third.',
       'Fourth.',
-      SLOW_SUMMARY,
+      HELD_SUMMARY,
       'Fifth.',
-      SLOW_SUMMARY,
+      HELD_SUMMARY,
       'Sixth.',
-      SLOW_SUMMARY,
+      HELD_SUMMARY,
     },
   })
   for _, text in ipairs({ 'Keep: ' .. ('alpha beta gamma delta '):rep(300), 'And the second.' }) do
@@ -107,6 +109,7 @@ test('a prompt behind a compaction is shown as queued until its turn starts', fu
   busy:wait("_G.seen('queued')")
   has(busy:session(), '> queued: am I seen?')
   eq(busy:lua('return _G.compacted'), vim.NIL)
+  vim.fn.writefile({}, GO)
   busy:wait('_G.compacted')
   busy:result()
   local shown = busy:session()
@@ -119,11 +122,13 @@ end)
 
 test('the session can be wiped and unloaded while it is compacted, and shown again', function()
   for _, command in ipairs({ 'bwipeout!', 'bunload!' }) do
+    vim.fn.delete(GO)
     busy:prompt('Even more: ' .. ('five six seven eight '):rep(260))
     busy:result()
     compact(busy)
     busy:wait("_G.seen('compaction.delta')")
     busy:command(command .. ' ' .. busy:lua("return require('ds4.view').buffer()"))
+    vim.fn.writefile({}, GO)
     busy:wait('_G.compacted')
     busy:wait("_G.seen('compaction.end')")
     eq(messages(busy), '')
@@ -289,7 +294,7 @@ test('a turn that ends because the context is full says so', function()
     env = FAST,
     setup = { open = true },
     settings = { model = { contextSize = 2700 }, compaction = { auto = false } },
-    replies = { ('word '):rep(900) },
+    replies = { ('word '):rep(2700) },
   })
   editor:prompt('go on')
   eq(editor:result().stopReason, 'length')
