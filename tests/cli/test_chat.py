@@ -1,4 +1,5 @@
-"""``ds4-lsp chat`` through the real server on the small model, whose replies are scripted."""
+"""``ds4-lsp chat`` through the real server, on the small model or, where that shows as much, on a tiny one. Replies
+are scripted."""
 
 from __future__ import annotations
 
@@ -83,10 +84,10 @@ def test_one_prompt_prints_the_reply_alone_and_exits_with_0(
 
 
 def test_an_edit_of_the_agent_reaches_the_file_and_is_shown(
-    workspace: Path, small_model: Path, environment: Environment
+    workspace: Path, tiny_chat_model: Path, environment: Environment
 ) -> None:
     replies = call("write", path="new.txt", content="made by the agent\n"), "Done."
-    done = run(workspace, small_model, environment(*replies), "--prompt", "make new.txt")
+    done = run(workspace, tiny_chat_model, environment(*replies), "--prompt", "make new.txt")
     assert done.returncode == 0, done.stderr
     assert (workspace / "new.txt").read_text() == "made by the agent\n"
     assert "▸ write path=new.txt" in done.stderr
@@ -94,20 +95,20 @@ def test_an_edit_of_the_agent_reaches_the_file_and_is_shown(
 
 @pytest.mark.parametrize("yes", [False, True], ids=["without --yes", "with --yes"])
 def test_off_a_terminal_a_command_runs_only_with_yes(
-    workspace: Path, small_model: Path, environment: Environment, yes: bool
+    workspace: Path, tiny_chat_model: Path, environment: Environment, yes: bool
 ) -> None:
     replies = call("bash", command="touch ran"), "Done."
     options = ("--prompt", "run it", *(("--yes",) if yes else ()))
-    done = run(workspace, small_model, environment(*replies), *options)
+    done = run(workspace, tiny_chat_model, environment(*replies), *options)
     assert done.returncode == 0, done.stderr
     assert (workspace / "ran").exists() is yes
     assert "touch ran" in done.stderr
 
 
 def test_lines_of_a_piped_stdin_are_prompts_and_local_commands(
-    workspace: Path, small_model: Path, environment: Environment
+    workspace: Path, tiny_chat_model: Path, environment: Environment
 ) -> None:
-    done = run(workspace, small_model, environment("First.", "Second."), stdin="a\n/status\nb\n/quit\nc\n")
+    done = run(workspace, tiny_chat_model, environment("First.", "Second."), stdin="a\n/status\nb\n/quit\nc\n")
     assert (done.returncode, done.stdout) == (0, "First.\nSecond.\n"), done.stderr
     assert "4096 tokens" in done.stderr
 
@@ -155,10 +156,10 @@ class Terminal:
 
 
 def test_ctrl_c_stops_the_reply_and_the_conversation_goes_on(
-    workspace: Path, small_model: Path, environment: Environment
+    workspace: Path, tiny_chat_model: Path, environment: Environment
 ) -> None:
     long = "word " * 200
-    terminal = Terminal(command(workspace, small_model), environment(f"Begin {long}", "Again.", delay_ms=30))
+    terminal = Terminal(command(workspace, tiny_chat_model), environment(f"Begin {long}", "Again.", delay_ms=30))
     terminal.wait_for("› ")
     terminal.type("talk\n")
     terminal.wait_for("Begin word word")
@@ -172,10 +173,10 @@ def test_ctrl_c_stops_the_reply_and_the_conversation_goes_on(
 
 
 def test_an_approval_is_asked_on_the_terminal_and_enter_means_no(
-    workspace: Path, small_model: Path, environment: Environment
+    workspace: Path, tiny_chat_model: Path, environment: Environment
 ) -> None:
     replies = (call("bash", command="touch first"), call("bash", command="touch second"), "Done.")
-    terminal = Terminal(command(workspace, small_model), environment(*replies))
+    terminal = Terminal(command(workspace, tiny_chat_model), environment(*replies))
     terminal.wait_for("› ")
     terminal.type("run them\n")
     terminal.wait_for("touch first")

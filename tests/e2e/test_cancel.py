@@ -10,7 +10,8 @@ from lsp_client import Client
 from rig import LONG, Rig, call, prompt
 
 LENGTHY = "word " * 5000
-TALK = {"purpose": "turn", "text": "one two three four five six seven eight nine ten " * 6, "delay_ms": 40}
+TALK = {"purpose": "turn", "text": "one two three four five six seven eight nine ten " * 60, "delay_ms": 40}
+"""It never ends by itself: it is always cancelled."""
 SETTINGS = {
     "model": {"contextSize": 8192, "batchSize": 64},
     "permissions": {"bash": "allow"},
@@ -73,7 +74,7 @@ async def test_every_way_to_cancel_stops_prefill_and_decoding_and_tells_what_was
                 assert (result["text"], usage["completionTokens"]) == ("", 0)
                 assert (last["role"], last["text"].strip()) == ("user", text.strip())
             else:
-                assert 0 < usage["completionTokens"] < 120
+                assert 0 < usage["completionTokens"] < 600
                 assert (last["role"], last["text"].strip()) == ("assistant", result["text"])
                 assert last["stop"] == "cancelled"
             kinds = [event["kind"] for event in client.events() if event["sessionId"] == session]
@@ -90,12 +91,12 @@ async def test_every_way_to_cancel_stops_prefill_and_decoding_and_tells_what_was
     assert client.stray == b""
 
 
-async def test_queued_prompts_run_in_order_and_hold_back_calls_that_were_not_dispatched(rig: Rig) -> None:
+async def test_queued_prompts_run_in_order_and_hold_back_calls_that_were_not_dispatched(tiny: Rig) -> None:
     wait = call("bash", command="while [ ! -e go ]; do sleep 0.05; done; echo went")
     two = wait.replace(
         "</｜DSML｜tool_calls>", call("bash", command="touch ran").removeprefix("<｜DSML｜tool_calls>\n")
     )
-    client = await rig.start(script=rig.script(two, "Second.", "Third."), settings=SETTINGS)
+    client = await tiny.start(script=tiny.script(two, "Second.", "Third."), settings=SETTINGS)
     _, first = client.send_command("ds4.prompt", {"text": "first"})
     await client.wait(lambda: client.events("job"), LONG)
     _, second = client.send_command("ds4.prompt", {"text": "second"})
@@ -108,14 +109,14 @@ async def test_queued_prompts_run_in_order_and_hold_back_calls_that_were_not_dis
     assert (dropped["stopReason"], dropped["text"], dropped["toolCalls"]) == ("cancelled", "", [])
     assert [one["text"] for one in (await client.run("ds4.status"))["queue"]] == ["second", "third"]
     assert not first.done()
-    rig.file("go", "")
+    tiny.file("go", "")
     result = await asyncio.wait_for(first, LONG)
     assert result["stopReason"] == "end"
     assert [one["ok"] for one in result["toolCalls"]] == [True, False]
     ran, held_back = client.events("tool.result")
     assert "went" in ran["text"]
     assert held_back["text"] == "not executed: a queued prompt is pending"
-    assert not (rig.workspace / "ran").exists()
+    assert not (tiny.workspace / "ran").exists()
     results = [await asyncio.wait_for(answer, LONG) for answer in (second, third)]
     assert [(one["turn"], one["text"]) for one in results] == [(2, "Second."), (3, "Third.")]
     asked = [
@@ -124,8 +125,9 @@ async def test_queued_prompts_run_in_order_and_hold_back_calls_that_were_not_dis
     assert asked == ["first", "second", "third"]
 
 
-async def test_interrupted_the_queue_waits_until_it_is_released_or_is_sent_at_once(rig: Rig) -> None:
-    client = await rig.start(script=rig.script(TALK, "One.", TALK, "Three.", "Two.", TALK, "Four."), settings=SETTINGS)
+async def test_interrupted_the_queue_waits_until_it_is_released_or_is_sent_at_once(tiny: Rig) -> None:
+    script = tiny.script(TALK, "One.", TALK, "Three.", "Two.", TALK, "Four.")
+    client = await tiny.start(script=script, settings=SETTINGS)
 
     async def talk_and_queue(text: str) -> tuple[asyncio.Future[Any], asyncio.Future[Any]]:
         before = len(client.events("text"))
@@ -167,15 +169,15 @@ async def test_interrupted_the_queue_waits_until_it_is_released_or_is_sent_at_on
     assert await waiting() == []
 
 
-async def test_queued_prompts_survive_the_server_and_wait_for_the_user(rig: Rig) -> None:
-    client = await rig.start(script=rig.script(TALK), settings=SETTINGS)
+async def test_queued_prompts_survive_the_server_and_wait_for_the_user(tiny: Rig) -> None:
+    client = await tiny.start(script=tiny.script(TALK), settings=SETTINGS)
     told = [await client.run("ds4.prompt", {"text": text, "wait": False}) for text in ("talk", "one", "two")]
     assert [(one["turn"], one["queued"]) for one in told] == [(1, False), (2, True), (3, True)]
     await client.wait(lambda: client.events("text"), LONG)
     client.process.send_signal(signal.SIGKILL)
     await client.process.wait()
 
-    second = await rig.start(script=rig.script("One.", "Two.", "Now."), settings=SETTINGS)
+    second = await tiny.start(script=tiny.script("One.", "Two.", "Now."), settings=SETTINGS)
     status = await second.run("ds4.status")
     assert [one["text"] for one in status["queue"]] == ["one", "two"]
     assert status["session"]["sessionId"] == told[0]["sessionId"]
@@ -195,9 +197,9 @@ async def test_queued_prompts_survive_the_server_and_wait_for_the_user(rig: Rig)
     ]
 
 
-async def test_interrupt_stops_a_prompt_that_waits_for_the_model(rig: Rig) -> None:
-    client = await rig.start(
-        script=rig.script({"purpose": "turn", "text": "a b c d", "delay_ms": 200}, "Later."),
+async def test_interrupt_stops_a_prompt_that_waits_for_the_model(tiny: Rig) -> None:
+    client = await tiny.start(
+        script=tiny.script({"purpose": "turn", "text": "a b c d", "delay_ms": 200}, "Later."),
         settings={"model": {"preload": False}},
     )
     _, answer = client.send_command("ds4.prompt", {"text": "first"})

@@ -147,10 +147,10 @@ async def test_a_death_at_work_ends_what_runs_with_the_reason_and_nothing_else(
 
 
 @pytest.mark.parametrize("fault", ["kill", "abort"])
-async def test_a_death_while_loading_is_told_and_the_next_prompt_loads_again(rig: Rig, fault: str) -> None:
-    once = rig.root / "fired"
-    client = await rig.start(
-        script=rig.script("Here."), env={"DS4_LSP_FAULT": f"load:{fault}", "DS4_LSP_FAULT_ONCE": str(once)}
+async def test_a_death_while_loading_is_told_and_the_next_prompt_loads_again(tiny: Rig, fault: str) -> None:
+    once = tiny.root / "fired"
+    client = await tiny.start(
+        script=tiny.script("Here."), env={"DS4_LSP_FAULT": f"load:{fault}", "DS4_LSP_FAULT_ONCE": str(once)}
     )
     number = signal.SIGKILL if fault == "kill" else signal.SIGABRT
     # The load that the server begins by itself.
@@ -162,16 +162,16 @@ async def test_a_death_while_loading_is_told_and_the_next_prompt_loads_again(rig
     assert number.name in status["error"]
     assert (await client.wait_for("experimental/serverStatus", lambda s: s["health"] == "error"))["quiescent"]
     # One that a prompt waits for.
-    once.rename(rig.root / "fired before")
+    once.rename(tiny.root / "fired before")
     with pytest.raises(ResponseError) as refused:
         await prompt(client, "hello?")
     assert refused.value.data["code"] == "engineDied"
     assert number.name in refused.value.message
     assert (await client.run("ds4.status"))["queue"] == []
-    is_whole(rig)
+    is_whole(tiny)
     result = await prompt(client, "hello again")
     assert (result["stopReason"], result["text"]) == ("end", "Here.")
     assert await history(client) == [("user", "hello again"), ("assistant", "Here.")]
-    is_whole(rig)
+    is_whole(tiny)
     bars = [one["token"] for one in client.notifications("window/workDoneProgress/create")]
     assert all(client.progress(bar)[-1]["kind"] == "end" for bar in bars)

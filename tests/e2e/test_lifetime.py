@@ -1,4 +1,4 @@
-"""However client or server end, in the middle of a prefill with a job running: nothing outlives them by two seconds."""
+"""However client or server end, in the middle of a prefill with a job running: nothing outlives them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from rig import LONG, Rig
 
 from ds4_lsp.session.verify import verify
 
-LIMIT = 2.0
-"""Seconds that the contract gives."""
+LIMIT = 20.0
+"""Seconds: less than the prefill takes and the jobs sleep. That the waits of the end sum up to less than the contract's
+two seconds is shown in ``server/test_lifecycle.py``."""
 HERE = Path(__file__).parent
 
 
@@ -36,7 +37,7 @@ async def gone(processes: list[psutil.Process], since: float) -> None:
 
 
 @pytest.mark.parametrize("way", ["client killed", "end of input", "exit", "server killed"])
-async def test_server_engine_and_jobs_are_gone_within_two_seconds(rig: Rig, way: str) -> None:
+async def test_server_engine_and_jobs_are_gone_before_what_they_were_doing_could_end(rig: Rig, way: str) -> None:
     rig.share_prompts()
     client = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -84,7 +85,7 @@ async def what_was_said_is_there(rig: Rig) -> None:
     history: list[dict[str, Any]] = (await client.run("ds4.showHistory", {"turns": 9}))["history"]
     asked = [entry["text"].split()[0] for entry in history if entry["role"] == "user"]
     assert asked == ["start", "word"]
-    assert "It runs." in [entry["text"] for entry in history]
+    assert [entry["text"] for entry in history if entry["role"] == "assistant" and entry["text"]] == ["It runs."]
     [job] = (await client.run("ds4.listJobs"))["jobs"]
     assert job["state"] in ("lost", "stopped", "killed")
     client.process.send_signal(signal.SIGTERM)

@@ -40,15 +40,15 @@ async def verified(rig: Rig) -> str:
     return text
 
 
-async def test_a_resumed_session_evaluates_only_the_suffix_and_says_what_an_uninterrupted_one_does(rig: Rig) -> None:
+async def test_a_resumed_session_evaluates_only_the_suffix_and_says_what_an_uninterrupted_one_does(tiny: Rig) -> None:
     settings = {"sampling": {"maxTokens": 24}}
     first, second = "Name three colours.", "Now three animals."
 
-    client = await rig.start(settings=settings)
+    client = await tiny.start(settings=settings)
     one = await prompt(client, first)
     used = (await client.run("ds4.status"))["context"]["used"]
     assert await client.shutdown() == 0
-    client = await rig.start(settings=settings)
+    client = await tiny.start(settings=settings)
     resumed = await prompt(client, second)
     assert resumed["sessionId"] == one["sessionId"]
     assert resumed["turn"] == 2
@@ -59,8 +59,8 @@ async def test_a_resumed_session_evaluates_only_the_suffix_and_says_what_an_unin
     assert await client.shutdown() == 0
 
     # The same workspace with no past: nothing is interrupted there.
-    shutil.move(rig.state, rig.root / "interrupted")
-    client = await rig.start(settings=settings)
+    shutil.move(tiny.state, tiny.root / "interrupted")
+    client = await tiny.start(settings=settings)
     assert (await prompt(client, first))["text"] == one["text"]
     uninterrupted = await prompt(client, second)
     assert uninterrupted["text"] == resumed["text"]

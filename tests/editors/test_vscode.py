@@ -55,14 +55,6 @@ def chromium() -> str:
     return found
 
 
-def test_what_is_generated_from_the_server_is_current() -> None:
-    run([sys.executable, EXTENSION / "scripts" / "generate.py", "--check"])
-
-
-def test_types_lint_and_format(npm: str) -> None:
-    run([npm, "run", "--silent", "check"])
-
-
 def test_units(npm: str) -> None:
     run([npm, "test", "--silent"])
 

@@ -1,4 +1,4 @@
-"""The engine dies within two seconds of its parent, however that ends."""
+"""The engine dies with its parent, however that ends and whatever it does."""
 
 from __future__ import annotations
 
@@ -19,19 +19,25 @@ from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.settings import ModelSettings
 
 async def main():
-    subprocess.Popen(["sleep", "6"], close_fds=False, stdout=subprocess.DEVNULL)
+    subprocess.Popen(["sleep", "30"], close_fds=False, stdout=subprocess.DEVNULL)
     engine = EngineClient()
     where = sys.argv[2]
     def progress(done, total):
         if where == "load" and done < total:
             print(engine.status.pid, flush=True)
-    settings = ModelSettings(path=sys.argv[1], context_size=1024, threads=2)
+    settings = ModelSettings(path=sys.argv[1], context_size=8192, threads=1)
     await engine.load(settings, context_is_default=False, on_progress=progress, cancel=Cancel())
     print(engine.status.pid, flush=True)
-    await engine.sync(list(range(100, 1000)), on_progress=lambda d, t: print("prefill", flush=True), cancel=Cancel())
+    def read(done, total):
+        print("prefill", flush=True)
+    await engine.sync([100 + number % 900 for number in range(8000)], on_progress=read, cancel=Cancel())
 
 asyncio.run(main())
 """
+
+
+PATIENCE = 20.0
+"""Seconds: less than the prefill takes, and far more than a death."""
 
 
 def alive(process: psutil.Process) -> bool:
@@ -58,5 +64,5 @@ def test_the_engine_dies_with_its_parent_however_that_dies(small_model: Path, wh
         parent.kill()
         begun = time.monotonic()
         while alive(engine):
-            assert time.monotonic() - begun < 2
+            assert time.monotonic() - begun < PATIENCE
             time.sleep(0.01)

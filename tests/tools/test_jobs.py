@@ -28,6 +28,9 @@ from ds4_lsp.tools.supervisor import Sink
 DAEMON = "(setsid bash -c 'echo pid $$; exec sleep 300' &)"
 STUBBORN_DAEMON = """(setsid bash -c 'trap "" TERM; echo pid $$; while :; do sleep 300; done' &)"""
 
+PATIENCE = 60.0
+"""Seconds until what does not come counts as missing."""
+
 Events = list[tuple[str, dict[str, Any]]]
 
 
@@ -45,7 +48,7 @@ async def jobs(tmp_path: Path, events: Events) -> AsyncIterator[Jobs]:
 
 async def finished(jobs: Jobs, command: str, cwd: Path, timeout: float = 30) -> tuple[Job, str]:
     job = await jobs.start(command, cwd, timeout)
-    await jobs.wait(job, 30, Cancel())
+    await jobs.wait(job, PATIENCE, Cancel())
     return job, job.path.read_text()
 
 
@@ -57,7 +60,7 @@ async def printed(jobs: Jobs, job: Job, pids: int) -> list[int]:
         return [int(line.split()[1]) for line in lines if line.startswith("pid ")]
 
     enough = Cancel()
-    await jobs.wait(job, 10, enough, lambda: enough.set() if len(found()) >= pids else None)
+    await jobs.wait(job, PATIENCE, enough, lambda: enough.set() if len(found()) >= pids else None)
     assert len(found()) >= pids, job.path.read_text()
     return found()
 
@@ -177,20 +180,19 @@ def gone_now(text: str) -> bool:
 async def test_a_timeout_kills_everything(jobs: Jobs, tmp_path: Path) -> None:
     job = await jobs.start(f"{STUBBORN_DAEMON}; echo pid $$; sleep 300", tmp_path, 1)
     gone = watch(await printed(jobs, job, 2))
-    await jobs.wait(job, 10, Cancel())
+    await jobs.wait(job, PATIENCE, Cancel())
     assert job.state == "timeout"
-    assert await asyncio.to_thread(gone, 2)
+    assert await asyncio.to_thread(gone, PATIENCE)
 
 
 async def test_close_kills_at_once_and_records_it(jobs: Jobs, events: Events, tmp_path: Path) -> None:
-    command = f"trap '' TERM; {STUBBORN_DAEMON}; echo pid $$; while :; do sleep 300; done"
+    command = f"trap 'echo > asked' TERM; {STUBBORN_DAEMON}; echo pid $$; while :; do sleep 300 & wait; done"
     started = [await jobs.start(command, tmp_path, 30) for _ in range(3)]
     pids = [pid for job in started for pid in await printed(jobs, job, 2)]
     gone = watch(pids)
-    began = time.monotonic()
     await jobs.close()
-    assert time.monotonic() - began < jobs_module.CLOSE_SECONDS + 0.2
-    assert gone(1)
+    assert await asyncio.to_thread(gone, PATIENCE)
+    assert not (tmp_path / "asked").exists(), "there is no time to ask it first"
     assert [data["state"] for name, data in events if name == "job/ended"] == ["killed"] * 3
     with pytest.raises(InvalidRequest):
         await jobs.start("true", tmp_path, 30)
@@ -289,7 +291,7 @@ async def test_wait_ends_at_refresh_and_at_a_cancel_while_the_job_goes_on(jobs: 
     await jobs.wait(job, 60, cancel)
     await jobs.wait(job, 60, cancel)
     assert job.running
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60, "neither waited to its end"
 
 
 async def test_later_looks_show_only_what_is_new(jobs: Jobs, tmp_path: Path) -> None:
