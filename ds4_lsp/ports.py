@@ -346,6 +346,11 @@ class Editor(Protocol):
         """Whether an edit of an open document reaches the disk."""
         ...
 
+    @property
+    def trusted(self) -> bool:
+        """Whether the user trusts what lies in the workspace."""
+        ...
+
     async def document(self, path: Path) -> OpenDocument | None:
         """The open document at that real path, if any."""
         ...

@@ -25,6 +25,8 @@ class Pending:
     """Does not start until the user releases it: Stop held it, or an earlier server left it behind."""
     waited: bool = True
     """Whether a request waits for ``done``: otherwise a failure has to be told in another way."""
+    preface: str = ""
+    """What the model is shown before the prompt and its places; see ``attached``."""
 
 
 @dataclass

@@ -11,9 +11,9 @@ from ds4_lsp.session.events import Event
 
 
 def user_text(data: dict[str, Any]) -> str:
-    """A prompt as the model reads it: what was typed, after the places that the user pointed at."""
-    parts = [place["text"] for place in data.get("context") or [] if place.get("text")]
-    return "\n\n".join([*parts, data["text"]])
+    """A prompt as the model reads it: what was typed, after what goes along with it."""
+    parts = [data.get("preface"), *(place.get("text") for place in data.get("context") or [])]
+    return "\n\n".join([*filter(None, parts), data["text"]])
 
 
 def node_segments(frames: Frames, event: Event, *, first: bool) -> list[Segment]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from ds4_lsp.agent.attached import attach, told
 from ds4_lsp.agent.compactor import Compactor
 from ds4_lsp.agent.kv import Snapshots
 from ds4_lsp.agent.queue import Pending
@@ -254,7 +255,11 @@ class Runner:
 
     async def _play(self, runtime: Runtime, pending: Pending) -> None:
         async def prepare() -> None:
-            pending.context = await self._sessions.look_up(runtime, pending.context, pending.cancel)
+            services = self._services
+            attached = await attach(services, runtime, pending.text, pending.context, pending.cancel)
+            pending.context, pending.preface = attached.places, attached.preface
+            if attached.items:
+                services.emit(runtime, "context", items=attached.items, text=told(attached.items))
             await self._snapshots.prepare(runtime, pending.cancel)
 
         result = await self._turns.run(runtime, pending, prepare)

@@ -11,10 +11,8 @@ from typing import Any
 from ds4_lsp.agent.assembly import assemble
 from ds4_lsp.agent.earlier import Earlier
 from ds4_lsp.agent.kv import Snapshots
-from ds4_lsp.agent.rendering import context_text
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
-from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import SessionInfo
 from ds4_lsp.protocol.errors import CorruptSession, Ds4Error, NotFound, SessionLocked, StorageFailed
 from ds4_lsp.session.events import Event
@@ -22,7 +20,6 @@ from ds4_lsp.session.meta import SessionSummary
 from ds4_lsp.session.reader import read_file
 from ds4_lsp.session.session import Session
 from ds4_lsp.session.store import Observe, SessionStore
-from ds4_lsp.tools.base import Call
 
 log = logging.getLogger(__name__)
 
@@ -160,22 +157,6 @@ class Sessions:
         assert prefix is not None
         directory = self.store.find(prefix)
         return directory, read_file(directory)
-
-    async def look_up(self, runtime: Runtime, context: list[dict[str, Any]], cancel: Cancel) -> list[dict[str, Any]]:
-        """The text of each place that a prompt points at, as the buffer has it now; it counts as shown."""
-        found = []
-        for place in context:
-            uri, where, diagnostic = place["uri"], place.get("range"), place.get("diagnostic")
-            text, shown = None, []
-            if where is not None:
-                first, last = where["start"]["line"] + 1, where["end"]["line"] + 1
-                if where["end"]["character"] == 0 and last > first:
-                    last -= 1
-                arguments = {"path": uri, "start_line": first, "max_lines": last - first + 1}
-                result = await runtime.toolbox.run("read", arguments, Call(runtime.id, runtime.turn, "", cancel))
-                text, shown = result.text, [runtime.shown(place) for place in result.shown]
-            found.append({**place, "text": context_text(uri, text, diagnostic), "shown": shown})
-        return found
 
     async def close(self) -> None:
         """Kill the jobs, flush and release every session. What fails is logged: the process is ending."""

@@ -253,7 +253,8 @@ class TurnRunner:
 
     @staticmethod
     def _prompt_data(runtime: Runtime, pending: Pending) -> dict[str, Any]:
-        return {"turn": runtime.turn, "kind": "prompt", "text": pending.text, "context": pending.context}
+        data = {"turn": runtime.turn, "kind": "prompt", "text": pending.text, "context": pending.context}
+        return data | {"preface": pending.preface} if pending.preface else data
 
     def _append_prompt(self, runtime: Runtime, data: dict[str, Any]) -> None:
         message = runtime.session.append("user/message", data, surface_op={"op": "append"})

@@ -60,6 +60,7 @@ class Renderer:
             "tool.call": self._tool_call,
             "tool.result": self._tool_result,
             "edit": self._edit,
+            "context": self._context,
             "notice": self._notice,
             "queued": self._queued,
             "compaction.start": self._compaction_start,
@@ -163,6 +164,9 @@ class Renderer:
         self.edited.append(event["uri"])
         span = f"lines {event['startLine']}-{event['endLine']}"
         self.line(f"✎ {file_name(event['uri'])} {span}, file_tag {event['fileTag']}", "green")
+
+    def _context(self, event: dict[str, Any]) -> None:
+        self.line(event["text"], "dim")
 
     def _notice(self, event: dict[str, Any]) -> None:
         self.replied = True

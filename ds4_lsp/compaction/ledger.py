@@ -198,6 +198,8 @@ def _key(data: Mapping[str, Any], path: str) -> str:
 
 def _places(context: Any) -> Iterable[str]:
     for place in context or ():
+        if place.get("attached"):
+            continue  # shown for the prompt's words; the user pointed at nothing
         lines = place.get("range")
         if lines:
             yield f"{place['uri']}:{lines['start']['line'] + 1}-{lines['end']['line'] + 1}"

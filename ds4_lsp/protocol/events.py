@@ -17,6 +17,7 @@ EVENT_FIELDS: dict[str, tuple[str, ...]] = {
     "queued": ("text",),
     "queue": ("items",),
     "turn.start": ("text",),
+    "context": ("items", "text"),
     "text": ("delta",),
     "thinking": ("delta",),
     "tool.start": ("callId", "name"),

@@ -47,6 +47,8 @@ class Client:
     events: bool = False
     guarded_apply: bool = False
     save_document: bool = False
+    trusted: bool = True
+    """False where the client says that its user does not trust the workspace."""
     edit_command: str | None = None
     """The client's own command that asks for an instruction and prompts with it."""
 
@@ -90,6 +92,7 @@ def read(params: dict[str, Any]) -> Client:
         events=ds4("events") is True,
         guarded_apply=ds4("guardedApply") is True,
         save_document=ds4("saveDocument") is True,
+        trusted=ds4("trusted") is not False,
         edit_command=edit_command if isinstance(edit_command, str) and edit_command else None,
     )
 

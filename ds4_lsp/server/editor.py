@@ -89,6 +89,10 @@ class ServerEditor:
         return roots[0] if roots else None
 
     @property
+    def trusted(self) -> bool:
+        return self._client().trusted
+
+    @property
     def saves_open_documents(self) -> bool:
         client = self._client()
         return self._settings().save and (client.guarded_apply or client.save_document)

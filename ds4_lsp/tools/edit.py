@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from pydantic import Field, model_validator
 
@@ -13,6 +14,7 @@ from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
 from ds4_lsp.tools.applying import EditDone, EditRequest, OnEdit, apply_guarded
 from ds4_lsp.tools.base import UNTAUGHT, Call, Shown, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Files
+from ds4_lsp.tools.guess import existing
 from ds4_lsp.tools.permissions import Gate
 from ds4_lsp.tools.refused import what_stands_there
 
@@ -75,7 +77,8 @@ class Edit(Tool[EditArguments]):
     async def run(self, arguments: EditArguments, call: Call) -> ToolResult:
         """Errors: those of :func:`~ds4_lsp.tools.applying.apply_guarded`, ``OutsideWorkspace``, ``Denied``."""
         target = arguments.target()
-        path = await self._files.workspace.resolve(arguments.path, call)
+        found = await existing(self._files, arguments.path, call)
+        path = found.path
         name = self._files.workspace.display(path)
         await self._gate.check("write", detail=name, key=str(path), call=call)
         request = EditRequest(
@@ -87,10 +90,11 @@ class Edit(Tool[EditArguments]):
             slips=True,
             every=arguments.all,
         )
-        return report(await apply_guarded(self._files, request, call, on_edit=self._on_edit))
+        done = await apply_guarded(self._files, request, call, on_edit=self._on_edit)
+        return report(replace(done, notes=(found.note, *done.notes)) if found.note else done)
 
     async def after_refusal(self, arguments: EditArguments, error: Ds4Error, call: Call) -> ToolResult | None:
-        return await what_stands_there(self._files, arguments.path, error, arguments.old or "")
+        return await what_stands_there(self._files, arguments.path, error, call, arguments.old or "")
 
 
 def report(done: EditDone) -> ToolResult:

@@ -13,6 +13,7 @@ from ds4_lsp.edits.uris import from_path
 from ds4_lsp.protocol.errors import InvalidRequest, NotFound
 from ds4_lsp.tools.base import Call, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Files
+from ds4_lsp.tools.guess import existing
 from ds4_lsp.tools.ignore import Ignores
 from ds4_lsp.tools.workspace import is_plain
 
@@ -44,11 +45,12 @@ class List(Tool[ListArguments]):
 
     async def run(self, arguments: ListArguments, call: Call) -> ToolResult:
         """Errors: ``NotFound``, ``InvalidRequest``, ``OutsideWorkspace``, ``Denied``."""
-        path = await self._files.workspace.resolve(arguments.path, call)
+        found = await existing(self._files, arguments.path.strip() or ".", call, folders=True)
+        path = found.path
         name = self._files.workspace.display(path)
         buffers = {document.path: document.text for document in await self._files.editor.documents()}
         entries, left_out = await asyncio.to_thread(_scan, path, name, buffers)
-        return ToolResult(_render(name, entries, left_out))
+        return ToolResult("\n".join(filter(None, (found.note, _render(name, entries, left_out)))))
 
 
 def _scan(path: Path, name: str, buffers: dict[Path, str]) -> tuple[list[Entry], int]:

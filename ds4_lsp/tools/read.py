@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from ds4_lsp.edits.text import LineIndex
 from ds4_lsp.protocol.errors import InvalidRequest
 from ds4_lsp.tools.base import UNTAUGHT, Call, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Continue, Files, Loaded
+from ds4_lsp.tools.guess import existing
 
 
 class ReadArguments(ToolArguments):
@@ -32,9 +34,10 @@ class Read(Tool[ReadArguments]):
         self._files = files
 
     async def run(self, arguments: ReadArguments, call: Call) -> ToolResult:
-        path = await self._files.workspace.resolve(arguments.path, call)
+        found = await existing(self._files, arguments.path, call)
         start, count = (1, None) if arguments.whole else (arguments.start_line, arguments.max_lines)
-        return await self._page(path, start, count, arguments.raw, None)
+        result = await self._page(found.path, start, count, arguments.raw, None)
+        return replace(result, text=f"{found.note}\n{result.text}") if found.note else result
 
     async def _page(self, path: Path, start: int, count: int | None, raw: bool, tag: str | None) -> ToolResult:
         """``tag``: that of the page before, when this one goes on from it."""

@@ -12,8 +12,9 @@ from ds4_lsp.edits.pages import excerpt, header
 from ds4_lsp.edits.text import LineIndex
 from ds4_lsp.edits.views import Ranges, merge
 from ds4_lsp.protocol.errors import Ambiguous, Ds4Error, InvalidRequest, StaleFileTag
-from ds4_lsp.tools.base import ToolResult
+from ds4_lsp.tools.base import Call, ToolResult
 from ds4_lsp.tools.files import Files
+from ds4_lsp.tools.guess import existing
 
 SHORT = 60
 """Lines of a file that is shown whole."""
@@ -21,14 +22,12 @@ LARGEST = 6000
 """Code points shown at most."""
 
 
-async def what_stands_there(files: Files, name: str, error: Ds4Error, old: str = "") -> ToolResult | None:
+async def what_stands_there(files: Files, name: str, error: Ds4Error, call: Call, old: str = "") -> ToolResult | None:
     """None: lines would not help, or the file cannot be read."""
     if not isinstance(error, StaleFileTag | Ambiguous) and not (isinstance(error, InvalidRequest) and error.data):
         return None
     try:
-        path = files.workspace.locate(name)
-        if not files.workspace.contains(path):
-            return None
+        path = (await existing(files, name, call)).path
         loaded = await files.load(path)
     except Ds4Error:
         return None

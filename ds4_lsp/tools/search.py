@@ -16,6 +16,7 @@ from ds4_lsp.edits.text import lines
 from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest, NotFound
 from ds4_lsp.tools.base import UNTAUGHT, Call, Shown, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Files
+from ds4_lsp.tools.guess import existing
 from ds4_lsp.tools.search_collect import KEPT, Collector, Found
 from ds4_lsp.tools.search_glob import Glob
 from ds4_lsp.tools.search_rg import End, Query
@@ -80,7 +81,7 @@ class Search(Tool[SearchArguments]):
 
     async def _scopes(self, name: str | None, call: Call) -> Sequence[Path]:
         if name is not None:
-            path = await self._files.workspace.resolve(name, call)
+            path = (await existing(self._files, name, call, folders=True)).path
             if not await self._files.exists(path):
                 raise NotFound(f"{name} does not exist. `list` shows what does.")
             return (path,)

@@ -49,4 +49,4 @@ class Write(Tool[WriteArguments]):
         return report(await apply_guarded(self._files, request, call, on_edit=self._on_edit))
 
     async def after_refusal(self, arguments: WriteArguments, error: Ds4Error, call: Call) -> ToolResult | None:
-        return await what_stands_there(self._files, arguments.path, error)
+        return await what_stands_there(self._files, arguments.path, error, call)

@@ -134,6 +134,7 @@ class DiskEditor:
     """An editor without open documents: files are on the disk."""
 
     saves_open_documents = True
+    trusted = True
 
     def __init__(self, root: Path) -> None:
         self.roots = (root,)

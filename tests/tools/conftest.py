@@ -36,6 +36,7 @@ class DiskEditor:
         self.roots = roots
         self.current_root: Path | None = roots[0] if roots else None
         self.saves_open_documents = True
+        self.trusted = True
         self.buffers: dict[Path, OpenDocument] = {}
         self.edits: list[FileEdit] = []
         self.answer: Answer = "once"

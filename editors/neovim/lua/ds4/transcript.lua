@@ -228,6 +228,9 @@ handlers['job'] = function(self, event)
   local what = job.command and 'runs: ' .. words.one_line(job.command) or (job.state or 'ended')
   self:note(('job %s %s'):format(job.job, what))
 end
+handlers['context'] = function(self, event)
+  self:note(event.text)
+end
 handlers['notice'] = function(self, event)
   self:note(event.text)
 end

@@ -26,7 +26,7 @@ export interface Commands {
   'ds4.unloadModel': { arguments: NoArguments; result: ModelResult };
 }
 
-export type EventKind = 'state' | 'queued' | 'queue' | 'turn.start' | 'text' | 'thinking' | 'tool.start' | 'tool.delta' | 'tool.call' | 'tool.result' | 'edit' | 'job' | 'notice' | 'compaction.start' | 'compaction.delta' | 'compaction.end' | 'usage' | 'turn.end';
+export type EventKind = 'state' | 'queued' | 'queue' | 'turn.start' | 'context' | 'text' | 'thinking' | 'tool.start' | 'tool.delta' | 'tool.call' | 'tool.result' | 'edit' | 'job' | 'notice' | 'compaction.start' | 'compaction.delta' | 'compaction.end' | 'usage' | 'turn.end';
 
 export interface PromptArguments {
   text: string;

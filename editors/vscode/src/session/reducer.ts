@@ -62,6 +62,8 @@ function ofSession(state: SessionState, event: ServerEvent): SessionState {
         startLine: Number(event['startLine'] ?? 1),
         endLine: Number(event['endLine'] ?? 1),
       });
+    case 'context':
+      return add(state, event.turn, { kind: 'context', text: text('text') });
     case 'notice':
       return add(state, event.turn, { kind: 'notice', text: text('text') });
     case 'compaction.start':

@@ -41,7 +41,8 @@ export interface EditItem extends Base {
 }
 
 export interface NoticeItem extends Base {
-  kind: 'notice' | 'error';
+  /** `context`: what went along with the prompt. */
+  kind: 'notice' | 'error' | 'context';
   text: string;
 }
 

@@ -61,8 +61,9 @@ function shell(item: Item): HTMLElement {
       const link = button(`${nameOf(uri)}, ${lines}`, 'openEdit', { ...data, title: 'Show what changed' });
       return element('section', { class: 'item edit', 'aria-label': 'Edit' }, 'Edited ', link);
     }
+    case 'context':
     case 'notice':
-      return element('section', { class: 'item notice' }, element('pre', {}, item.text));
+      return element('section', { class: `item notice ${item.kind}` }, element('pre', {}, item.text));
     case 'error':
       return element('section', { class: 'item error', role: 'alert' }, element('pre', {}, item.text));
     case 'stopped': {
