@@ -12,12 +12,14 @@ from ds4_lsp.agent.services import Services
 from ds4_lsp.protocol.commands import ToolCallSummary
 from ds4_lsp.protocol.errors import Cancelled, Ds4Error
 from ds4_lsp.tools.base import Call, ToolResult
-from ds4_lsp.tools.dispatch import LoopDetector
+from ds4_lsp.tools.cycles import Cycles
 
 CANCELLED = "not executed: the user interrupted the turn"
 QUEUED = "not executed: a queued prompt is pending"
 UNKNOWN = "outcome unknown: verify first"
 NOT_STARTED = "not started: retry"
+RESTATED = 300
+"""Code points of the prompt that a model which goes in circles is told again."""
 
 
 def append_result(runtime: Runtime, call_id: str, name: str, result: ToolResult) -> int:
@@ -36,6 +38,14 @@ def append_result(runtime: Runtime, call_id: str, name: str, result: ToolResult)
     return int(runtime.session.append("tool/result", data, surface_op={"op": "append"}).seq)
 
 
+def _request(runtime: Runtime) -> str:
+    """The user's last prompt, in one line."""
+    prompts = (event.data for event in reversed(runtime.session.surface.events) if event.type == "user/message")
+    text = next((str(data["text"]) for data in prompts if data.get("kind") == "prompt"), "")
+    line = " ".join(text.split())
+    return line if len(line) <= RESTATED else line[:RESTATED] + "…"
+
+
 def settle(runtime: Runtime) -> dict[str, tuple[int, str]]:
     """Give every unanswered call a result, so that pairs stay whole; their seqs and texts by call."""
     settled: dict[str, tuple[int, str]] = {}
@@ -51,7 +61,7 @@ class CallRunner:
     def __init__(self, services: Services, compactor: Compactor) -> None:
         self._services = services
         self._compactor = compactor
-        self._loops: dict[tuple[str, int], LoopDetector] = {}
+        self._loops: dict[tuple[str, int], Cycles] = {}
 
     async def run(self, runtime: Runtime, reply: Reply, summaries: list[ToolCallSummary]) -> str | None:
         """None: the turn goes on. A text ends it: empty for a queued prompt, else what the user is told.
@@ -70,7 +80,8 @@ class CallRunner:
             result = await self._one(runtime, call)
             verdict = detector.note(call.name, call.arguments, result)
             if verdict.action == "remind":
-                result = replace(result, text=f"{result.text}\n\n{verdict.text}")
+                told = f"{result.text}\n\n{verdict.text} The request was: {_request(runtime)}"
+                result = replace(result, text=told)
             try:
                 result = await self._compactor.fit(runtime, call.call_id, call.name, result)
             except Ds4Error:
@@ -85,10 +96,10 @@ class CallRunner:
             raise Cancelled("The turn was cancelled.")
         return None
 
-    def _detector(self, runtime: Runtime) -> LoopDetector:
+    def _detector(self, runtime: Runtime) -> Cycles:
         key = (runtime.id, runtime.turn)
         if key not in self._loops:
-            self._loops = {key: LoopDetector()}
+            self._loops = {key: Cycles()}
         return self._loops[key]
 
     async def _one(self, runtime: Runtime, call: ReplyCall) -> ToolResult:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ds4_lsp.agent.repetition import Repetition
 from ds4_lsp.ports import ToolSpec
 from ds4_lsp.syntax import events as dsml
 from ds4_lsp.syntax.parser import StreamParser
@@ -41,7 +42,10 @@ class Reply:
     """What the model is told of syntax that was not run."""
     told: dict[str, str] = field(default_factory=dict)
     """Calls, with their tools, that the user was told of and that have no result yet."""
+    repeats: bool = False
+    """Whether it says the same over and over: it is to be cut."""
     _ids: dict[int, str] = field(default_factory=dict)
+    _repetition: Repetition = field(default_factory=Repetition)
 
     def __post_init__(self) -> None:
         self._parser = StreamParser({spec.name: spec for spec in self.specs}, thinking=self.thinking)
@@ -50,6 +54,7 @@ class Reply:
         self.tokens += ids
         if text:
             self.raw.append(text)
+            self.repeats = self.repeats or self._repetition.feed(text)
             for event in self._parser.feed(text):
                 self._take(event)
 

@@ -11,7 +11,7 @@ from ds4_lsp.agent.reply import Reply
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.transcript import Transcript, tokenizer_name
-from ds4_lsp.ports import Generated, GenerateRequest, ModelInfo, Sampling, ToolSpec
+from ds4_lsp.ports import Cancel, Generated, GenerateRequest, ModelInfo, Sampling, ToolSpec
 from ds4_lsp.protocol.errors import Ds4Error
 from ds4_lsp.protocol.recommended import chosen
 from ds4_lsp.protocol.settings import SamplingSettings, Settings
@@ -81,17 +81,23 @@ class RoundRunner:
             services.meter.generated(len(ids))
             services.trace.record("tokens", ids=list(ids), text=text)
             reply.feed(ids, text)
+            if reply.repeats:
+                cancel.set()
 
         assert runtime.cancel is not None
+        cancel = Cancel()
+        forget = runtime.cancel.on_set(cancel.set)
         try:
             generated = await services.engine.generate(
-                request, on_progress=on_progress, on_tokens=on_tokens, cancel=runtime.cancel
+                request, on_progress=on_progress, on_tokens=on_tokens, cancel=cancel
             )
         except Ds4Error:
             reply.finish(broken_off=True)
             self._append(runtime, transcript, reply, thinking=thinking, stop="error", settings=settings)
             outcome.text.append(reply.visible)
             raise
+        finally:
+            forget()
         reply.finish(broken_off=generated.reason == "cancelled")
         stop = {"end": "end", "stop": "tool", "length": "length", "cancelled": "cancelled"}[generated.reason]
         reply.tokens = list(generated.tokens)

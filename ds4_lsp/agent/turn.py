@@ -9,6 +9,7 @@ from typing import Any
 
 from ds4_lsp.agent.calls import CANCELLED, CallRunner, settle
 from ds4_lsp.agent.compactor import Compactor
+from ds4_lsp.agent.nudges import ONLY_THOUGHT, SILENT, TOLD, Nudges
 from ds4_lsp.agent.queue import Pending
 from ds4_lsp.agent.rendering import user_text
 from ds4_lsp.agent.reply import Reply
@@ -27,6 +28,8 @@ COMPLAINTS_BEFORE_GIVING_UP = 5
 """Replies in a row whose calls could not be read before the turn ends."""
 
 CUT = "[The reply was cut because the context was nearly full. Older conversation is now a checkpoint. Continue.]"
+
+REPEATED = "[Stopped: the reply repeated itself and was cut. Rephrase the request, or raise ds4.sampling.temperature.]"
 
 FULL = (
     "[Stopped: the context is full, and compaction could not free any of it. "
@@ -54,6 +57,14 @@ class Outcome:
     stop: StopReason = "end"
     error: str | None = None
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Watch:
+    """What is counted over the replies of one turn. ``complaints``: of replies in a row that held no readable call."""
+
+    complaints: int = 0
+    nudges: Nudges = field(default_factory=Nudges)
 
 
 class TurnRunner:
@@ -151,7 +162,7 @@ class TurnRunner:
 
     async def _play(self, runtime: Runtime, pending: Pending, outcome: Outcome, prepare: Prepare) -> None:
         await self._open(runtime, pending, prepare)
-        complaints = 0
+        watch = Watch()
         while True:
             await self._make_room(runtime)
             if await self._compactor.full(runtime) and not await self._compactor.relieve(runtime, "generation"):
@@ -159,10 +170,13 @@ class TurnRunner:
                 return
             reply, generated = await self._sample(runtime, outcome)
             outcome.text.append(reply.visible)
+            if reply.repeats:
+                self._tell(runtime, outcome, REPEATED)
+                return
             if generated.reason == "cancelled":
                 raise Cancelled("The turn was cancelled.")
             if reply.calls:
-                complaints = 0
+                watch.complaints = 0
                 note = await self._calls.run(runtime, reply, outcome.calls)
                 self._tell_complaints(runtime, reply)
                 if note is not None:
@@ -170,16 +184,10 @@ class TurnRunner:
                         self._tell(runtime, outcome, note)
                     return
                 continue
-            if reply.complaints and generated.reason != "length":
-                complaints += 1
-                if complaints >= COMPLAINTS_BEFORE_GIVING_UP:
-                    note = f"Stopped: {complaints} replies in a row held no readable tool call."
-                    self._tell(runtime, outcome, note)
-                    return
-                self._tell_complaints(runtime, reply)
-                continue
             if generated.reason != "length":
-                return
+                if not self._goes_on(runtime, reply, outcome, watch):
+                    return
+                continue
             if outcome.usage.completion_tokens >= self._services.settings().sampling.most_tokens:
                 outcome.stop = "length"
                 return
@@ -189,6 +197,23 @@ class TurnRunner:
                 self._stop_full(runtime, outcome)
                 return
             self._notice(runtime, CUT)
+
+    def _goes_on(self, runtime: Runtime, reply: Reply, outcome: Outcome, watch: Watch) -> bool:
+        """Whether a reply that made no call is followed by another one, since the model has to be told something."""
+        if reply.complaints:
+            watch.complaints += 1
+            if watch.complaints >= COMPLAINTS_BEFORE_GIVING_UP:
+                note = f"Stopped: {watch.complaints} replies in a row held no readable tool call."
+                self._tell(runtime, outcome, note)
+                return False
+            self._tell_complaints(runtime, reply)
+            return True
+        nudge = watch.nudges.judge(reply.visible)
+        if nudge is not None:
+            self._notice(runtime, TOLD[nudge])
+        elif not reply.visible:
+            self._tell(runtime, outcome, ONLY_THOUGHT if reply.raw_text.strip() else SILENT)
+        return nudge is not None
 
     async def _sample(self, runtime: Runtime, outcome: Outcome) -> tuple[Reply, Generated]:
         """One round. An engine that finds no room in its KV gets it once, by the largest compaction there is."""

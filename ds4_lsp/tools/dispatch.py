@@ -1,14 +1,12 @@
-"""From a call that the model wrote to a result that it can act on, and the watch over calls that go in circles."""
+"""From a call that the model wrote to a result that it can act on."""
 
 from __future__ import annotations
 
 import difflib
-import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,10 +15,6 @@ from ds4_lsp.protocol.errors import Ds4Error
 from ds4_lsp.tools.base import Call, Tool, ToolResult
 
 log = logging.getLogger("ds4_lsp.tools")
-
-REMIND_AFTER = 3
-END_AFTER = 5
-"""Identical calls with identical results in a row."""
 
 
 class Toolbox:
@@ -90,44 +84,3 @@ def _invalid(tool: Tool[Any], error: ValidationError) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """``remind``: add ``text`` to the result. ``end``: end the turn, and tell the user ``text``."""
-
-    action: Literal["go on", "remind", "end"]
-    text: str = ""
-
-
-class LoopDetector:
-    """Counts identical calls with identical results in a row, within one turn. No IO."""
-
-    def __init__(self) -> None:
-        self._last = ""
-        self._count = 0
-
-    def note(self, name: str, arguments: Mapping[str, Any], result: ToolResult) -> Verdict:
-        """Say of each call, when its result is known, how the turn goes on."""
-        fingerprint = json.dumps([name, arguments, result.ok, _stable(result)], sort_keys=True, default=repr)
-        self._count = self._count + 1 if fingerprint == self._last else 1
-        self._last = fingerprint
-        if self._count >= END_AFTER:
-            return Verdict(
-                "end",
-                f"The turn was ended: the same call of {name} gave the same result {self._count} times in a row, so "
-                "the model was going round in circles. Rephrase the request, or give a hint, and try again.",
-            )
-        if self._count == REMIND_AFTER:
-            return Verdict(
-                "remind",
-                f"Reminder: the same call of {name} has given the same result {self._count} times in a row. "
-                "Another one will give it again: do something else, or say what is in your way.",
-            )
-        return Verdict("go on")
-
-
-def _stable(result: ToolResult) -> str:
-    # Every command is a new job: its number alone does not make a result a different one.
-    job = result.data.get("job")
-    return result.text if job is None else re.sub(rf"\bjob([ =-]){job}\b", r"job\1", result.text)

@@ -28,7 +28,7 @@ async def test_file_views_and_the_more_cursor_survive(large_stages: Any) -> None
         "Both worked.",
         summaries=[FORGETFUL],
     )
-    await stage.prompt("look at forty.txt. " + WORDS * 60)
+    await stage.prompt("look at the forty lines. " + WORDS * 60)
     assert (await compact(stage)).compacted
     assert f"forty.txt: read 1-20; file_tag={file_tag(LINES)}" in checkpoint(stage)["parts"]["ledger"]
     result = await stage.prompt("go on")

@@ -23,14 +23,14 @@ def notices(stage: Any) -> list[str]:
 async def test_the_same_call_with_the_same_result_is_reminded_of_and_then_ends_the_turn(stage: Any) -> None:
     look = call("list", path=".")
     both = look.replace("</｜DSML｜tool_calls>", "") + TOUCH.removeprefix("<｜DSML｜tool_calls>\n")
-    stage.script(look, look, look, look, both, "Never said.")
+    stage.script(look, look, both, "Never said.")
     result = await stage.prompt("look")
     assert result.stop_reason == "end"
     assert "going round in circles" in result.text
     texts = [one["text"] for one in results(stage)]
-    assert ["Reminder:" in text for text in texts] == [False, False, True, False, False, False]
-    assert [one["ok"] for one in results(stage)] == [True] * 5 + [False]
-    assert texts[5].startswith("not executed: The turn was ended")
+    assert ["Reminder:" in text for text in texts] == [False, True, False, False]
+    assert [one["ok"] for one in results(stage)] == [True] * 3 + [False]
+    assert texts[3].startswith("not executed: The turn was ended")
     assert not (stage.root / "ws" / "ran").exists()
     assert stage.agent.services.script.next("turn").text == "Never said."
 
@@ -83,3 +83,58 @@ async def test_a_model_that_cannot_write_a_call_does_not_go_on_for_ever(stage: A
     assert "5 replies in a row held no readable tool call" in result.text
     assert len(notices(stage)) == 4
     assert len(stage.events("assistant/message")) == 5
+
+
+async def test_a_cycle_of_calls_is_told_at_its_second_round_and_ends_the_turn_at_its_third(stage: Any) -> None:
+    first, second = call("read", path="none.txt"), call("list", path=".")
+    stage.script(*[first, second] * 3, "Never said.")
+    result = await stage.prompt("go round")
+    assert result.stop_reason == "end"
+    assert "the same 2 calls gave the same result 3 times in a row" in result.text
+    texts = [one["text"] for one in results(stage)]
+    assert ["Reminder:" in text for text in texts] == [False, False, False, True, True, False]
+    assert "The request was: go round" in texts[3]
+    assert stage.agent.services.script.next("turn").text == "Never said."
+
+
+async def test_a_reply_that_repeats_itself_is_cut(stage: Any) -> None:
+    stage.script("The same line again.\n" * 2500, "Never said.")
+    result = await stage.prompt("say something")
+    assert result.stop_reason == "end"
+    assert "the reply repeated itself and was cut" in result.text
+    assert result.usage.completion_tokens < 1500
+    assert [data["text"] for data in stage.listener.of(1, "notice")] == [result.text.rsplit("\n\n", 1)[-1]]
+    assert stage.agent.services.script.next("turn").text == "Never said."
+
+
+async def test_a_call_that_repeats_itself_is_cut_and_not_run(stage: Any) -> None:
+    stage.script(call("write", path="rows.txt", content="0, 0, 0\n" * 2500), "Never said.")
+    result = await stage.prompt("write rows")
+    assert (result.stop_reason, result.tool_calls) == ("end", [])
+    assert not (stage.root / "ws" / "rows.txt").exists()
+    kinds = [event.type for event in stage.events() if event.surface_op]
+    assert kinds == ["user/message", "assistant/message"]
+
+
+async def test_an_announcement_without_a_call_is_answered_once(stage: Any) -> None:
+    stage.script("I will now look at the files.", call("list", path="."), "I'll read them.", "Never said.")
+    result = await stage.prompt("look")
+    assert [one.name for one in result.tool_calls] == ["list"]
+    assert result.text.endswith("I'll read them.")
+    [notice] = notices(stage)
+    assert "made no call" in notice
+
+
+@pytest.mark.parametrize(
+    ("reply", "word"), [("", "gave no answer"), ("<think>Hm.</think>", "thought, but gave no answer")]
+)
+async def test_no_answer_is_told_to_the_model_once_and_then_to_the_user(stage: Any, reply: str, word: str) -> None:
+    stage.script(reply, reply, "Never said.")
+    result = await stage.prompt("say something")
+    assert word in result.text
+    [notice] = notices(stage)
+    assert "no text and no call" in notice
+    [told] = stage.listener.of(1, "notice")
+    assert told["text"] == result.text
+    stage.script(reply, "An answer.")
+    assert (await stage.prompt("again")).text == "An answer."

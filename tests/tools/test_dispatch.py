@@ -4,14 +4,12 @@ import logging
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import Field
 
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.errors import StaleFileTag
 from ds4_lsp.tools.base import Call, Tool, ToolArguments, ToolResult
-from ds4_lsp.tools.dispatch import END_AFTER, REMIND_AFTER, LoopDetector, Toolbox
+from ds4_lsp.tools.dispatch import Toolbox
 
 
 class EchoArguments(ToolArguments):
@@ -105,36 +103,3 @@ def test_specs_keep_the_order_and_changes_are_known(toolbox: Toolbox) -> None:
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="same name"):
         Toolbox([Echo(), Echo()])
-
-
-def test_the_third_identical_call_is_reminded_and_the_fifth_ends_the_turn() -> None:
-    loop = LoopDetector()
-    verdicts = [loop.note("read", {"path": "a", "n": 1}, ToolResult("x")) for _ in range(6)]
-    assert [verdict.action for verdict in verdicts] == ["go on", "go on", "remind", "go on", "end", "end"]
-    assert "read" in verdicts[2].text
-    assert "5 times" in verdicts[4].text
-
-
-def test_a_job_number_does_not_make_a_result_a_new_one() -> None:
-    loop = LoopDetector()
-    results = [ToolResult(f"[cut: 9 lines in job-{n}.txt]\n9 job 1{n}", data={"job": n}) for n in (8, 9, 10)]
-    verdicts = [loop.note("bash", {"command": "x"}, result) for result in results]
-    assert [verdict.action for verdict in verdicts] == ["go on", "go on", "go on"]
-    results = [ToolResult(f"[cut: 9 lines in job-{n}.txt]", data={"job": n}) for n in (8, 9, 10)]
-    assert [loop.note("bash", {"command": "x"}, result).action for result in results][-1] == "remind"
-
-
-calls = st.tuples(st.sampled_from("ab"), st.sampled_from([{}, {"x": 1}]), st.sampled_from(["r", "s"]), st.booleans())
-
-
-@given(st.lists(calls, max_size=30))
-@settings(deadline=None)
-def test_only_unbroken_runs_of_the_same_call_and_result_count(
-    history: list[tuple[str, dict[str, int], str, bool]],
-) -> None:
-    loop, run, last = LoopDetector(), 0, None
-    for name, arguments, text, ok in history:
-        entry = (name, arguments, text, ok)
-        run, last = (run + 1 if entry == last else 1), entry
-        action = loop.note(name, arguments, ToolResult(text, ok=ok)).action
-        assert action == ("end" if run >= END_AFTER else "remind" if run == REMIND_AFTER else "go on")

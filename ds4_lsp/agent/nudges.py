@@ -1,0 +1,58 @@
+"""Replies that leave the user with nothing: an announcement without a deed, or no word at all. Pure.
+
+Each is told to the model once in a turn. What comes of it after that stands; where it is nothing, the user is told.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["silent", "announced"]
+
+TOLD: dict[Kind, str] = {
+    "silent": "[Your reply had no text and no call. Answer the user in plain text, or make a call.]",
+    "announced": "[You said what you would do, but made no call. Make it now. If all is done, say so in one sentence.]",
+}
+SILENT = "[Stopped: the model gave no answer, also when it was asked for one. Rephrase the request and try again.]"
+ONLY_THOUGHT = (
+    "[Stopped: the model thought, but gave no answer, also when it was asked for one. Rephrase the request, or turn "
+    "thinking off, and try again.]"
+)
+
+_LONGEST = 600
+"""Code points of a reply above which it is an answer, however it ends."""
+_ANNOUNCES = re.compile(
+    r"(?:^|[.!?:\n]\s*|\b(?:now|then|so|first|next|okay|ok|sure|great),?\s+)(?:(?:now|first|next),?\s+)?"
+    r"(?:I(?:'ll| will| am going to|'m going to| need to| shall| should)|let(?:'s| me| us)|we(?:'ll| will| need to))"
+    r"\s+(?:now\s+|first\s+|then\s+|just\s+)?"
+    r"(?!know\b|be\b|help\b|assist\b|not\b|note\b|summari|explain|answer)[a-z]",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Nudges:
+    """Of one turn."""
+
+    _told: set[Kind] = field(default_factory=set)
+
+    def judge(self, said: str) -> Kind | None:
+        """What is wrong with a reply without calls that said ``said``, where the model has not been told yet."""
+        kind = silent_or_announced(said)
+        if kind is None or kind in self._told:
+            return None
+        self._told.add(kind)
+        return kind
+
+
+def silent_or_announced(said: str) -> Kind | None:
+    """``announced``: the last sentence says what the speaker is about to do."""
+    text = said.strip()
+    if not text:
+        return "silent"
+    if len(text) > _LONGEST or text.endswith("?"):
+        return None
+    last = re.split(r"(?<=[.!?])\s+|\n+", text.rstrip(" .:!…"))[-1]
+    return "announced" if text.endswith((":", "…", "...")) or _ANNOUNCES.search(last) else None

@@ -1,0 +1,85 @@
+"""Replies that leave the user with nothing, and those that say the same over and over: the pure parts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ds4_lsp.agent.nudges import Nudges, silent_or_announced
+from ds4_lsp.agent.repetition import Repetition, period
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I will now read the file.",
+        "Let me look at app.py.",
+        "The name is wrong. I'll fix it.",
+        "First, I need to list the files",
+        "Okay, let's search for it:",
+        "I am going to change line 3...",
+        "Here is the plan:",
+    ],
+)
+def test_an_announcement_is_no_answer(said: str) -> None:
+    assert silent_or_announced(said) == "announced"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Done.",
+        "It prints 3 (app.py line 2).",
+        "Let me know if you need more.",
+        "I will not change that: the file is generated.",
+        "Shall I go on?",
+        "I changed line 3 so that the sum starts at 0.",
+        "The function will read the file.",
+        "I'll explain: it adds the values. The result is 3.",
+    ],
+)
+def test_an_answer_is_taken_as_one(said: str) -> None:
+    assert silent_or_announced(said) is None
+
+
+def test_each_is_told_once() -> None:
+    nudges = Nudges()
+    assert [nudges.judge(said) for said in ("", " \n", "I will read it.", "I will read it.", "Done.")] == [
+        "silent",
+        None,
+        "announced",
+        None,
+        None,
+    ]
+
+
+@given(st.text("ab", min_size=1, max_size=60))
+def test_the_period_is_the_shortest_piece_that_gives_the_text(text: str) -> None:
+    pieces = (size for size in range(1, len(text) + 1) if text.startswith(text[size:]))
+    assert period(text) == next(pieces)
+
+
+def feed(text: str, size: int) -> int | None:
+    """Code points after which the text was found to repeat itself."""
+    watch = Repetition()
+    for at in range(0, len(text), size):
+        if watch.feed(text[at : at + size]):
+            return at + size
+    return None
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+@pytest.mark.parametrize("piece", ["ha ", "The same line again.\n", "A longer piece of text, " * 8 + "with an end.\n"])
+def test_a_text_that_repeats_itself_is_found_soon(piece: str, size: int) -> None:
+    at = feed("It begins as any other text. " + piece * 2500, size)
+    assert at is not None
+    assert at < 7000
+
+
+def test_what_people_write_is_no_repetition() -> None:
+    table = "| name | value |\n|------|-------|\n" + "".join(f"| row {n} | {n * 7} |\n" for n in range(400))
+    zeros = "".join(f"x{n} = [{'0, ' * 40}]\n" for n in range(60))
+    rule = f"{'-' * 400}\nTitle\n{'=' * 400}\n"
+    for text in (table, zeros, rule):
+        assert feed(text, 5) is None
