@@ -9,10 +9,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["silent", "announced"]
+Kind = Literal["silent", "announced", "claimed"]
 
 TOLD: dict[Kind, str] = {
     "silent": "[Your reply had no text and no call. Answer the user in plain text, or make a call.]",
+    "claimed": "[No call of this turn has changed a file, and code in a reply changes none. Make the change with a "
+    "call; if none was asked for, say so in one sentence.]",
     "announced": "[You said what you would do, but made no call. Make it now. If all is done, say so in one sentence.]",
 }
 SILENT = "[Stopped: the model gave no answer, also when it was asked for one. Rephrase the request and try again.]"
@@ -20,6 +22,8 @@ ONLY_THOUGHT = (
     "[Stopped: the model thought, but gave no answer, also when it was asked for one. Rephrase the request, or turn "
     "thinking off, and try again.]"
 )
+
+UNCHANGED = "[No file was changed in this turn, whatever the answer says.]"
 
 _LONGEST = 600
 """Code points of a reply above which it is an answer, however it ends."""
@@ -32,15 +36,39 @@ _ANNOUNCES = re.compile(
 )
 
 
+_DONE = r"(?:updated|changed|modified|replaced|renamed|added|inserted|removed|deleted|created|written|fixed|corrected)"
+_CLAIMS = re.compile(
+    rf"\b(?:has|have) (?:now )?been (?:successfully )?{_DONE}\b"
+    rf"|\b(?:was|were|is|are) (?:now |successfully ){{1,2}}{_DONE}\b"
+    rf"|\bI(?:'ve| have)? (?:now |just |successfully )*{_DONE}\b"
+    rf"|\b(?:successfully|the) {_DONE} (?:file|code|version|content)"
+    rf"|^{_DONE} ",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\b(?:change|rename|fix|replace|add|remove|delete|create|make|set|update|insert|move|edit|correct|increase|write)\b",
+    re.IGNORECASE,
+)
+
+
+def claims_a_change(said: str, prompt: str) -> bool:
+    """Whether a reply tells of a change as done, or shows the code of one that was asked for."""
+    return _CLAIMS.search(said) is not None or ("```" in said and _ASKS.search(prompt) is not None)
+
+
 @dataclass
 class Nudges:
-    """Of one turn."""
+    """Of one turn, whose prompt is ``prompt``."""
 
+    prompt: str = ""
     _told: set[Kind] = field(default_factory=set)
 
-    def judge(self, said: str) -> Kind | None:
-        """What is wrong with a reply without calls that said ``said``, where the model has not been told yet."""
+    def judge(self, said: str, *, changed: bool = True) -> Kind | None:
+        """What is wrong with a reply without calls that said ``said``, where the model has not been told yet.
+        ``changed``: whether a call of the turn has changed something."""
         kind = silent_or_announced(said)
+        if kind is None and not changed and claims_a_change(said, self.prompt):
+            kind = "claimed"
         if kind is None or kind in self._told:
             return None
         self._told.add(kind)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ds4_lsp.agent.calls import CANCELLED, CallRunner, settle
 from ds4_lsp.agent.compactor import Compactor
-from ds4_lsp.agent.nudges import ONLY_THOUGHT, SILENT, TOLD, Nudges
+from ds4_lsp.agent.nudges import ONLY_THOUGHT, SILENT, TOLD, UNCHANGED, Nudges, claims_a_change
 from ds4_lsp.agent.queue import Pending
 from ds4_lsp.agent.rendering import user_text
 from ds4_lsp.agent.reply import Reply
@@ -162,7 +162,7 @@ class TurnRunner:
 
     async def _play(self, runtime: Runtime, pending: Pending, outcome: Outcome, prepare: Prepare) -> None:
         await self._open(runtime, pending, prepare)
-        watch = Watch()
+        watch = Watch(nudges=Nudges(pending.text))
         while True:
             await self._make_room(runtime)
             if await self._compactor.full(runtime) and not await self._compactor.relieve(runtime, "generation"):
@@ -208,11 +208,14 @@ class TurnRunner:
                 return False
             self._tell_complaints(runtime, reply)
             return True
-        nudge = watch.nudges.judge(reply.visible)
+        changed = any(call.ok and runtime.toolbox.changes(call.name) for call in outcome.calls)
+        nudge = watch.nudges.judge(reply.visible, changed=changed)
         if nudge is not None:
             self._notice(runtime, TOLD[nudge])
         elif not reply.visible:
             self._tell(runtime, outcome, ONLY_THOUGHT if reply.raw_text.strip() else SILENT)
+        elif not changed and claims_a_change(reply.visible, watch.nudges.prompt):
+            self._tell(runtime, outcome, UNCHANGED)
         return nudge is not None
 
     async def _sample(self, runtime: Runtime, outcome: Outcome) -> tuple[Reply, Generated]:

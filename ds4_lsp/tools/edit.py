@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import Field, model_validator
@@ -91,17 +92,19 @@ class Edit(Tool[EditArguments]):
             every=arguments.all,
         )
         done = await apply_guarded(self._files, request, call, on_edit=self._on_edit)
-        return report(replace(done, notes=(found.note, *done.notes)) if found.note else done)
+        done = replace(done, notes=(found.note, *done.notes)) if found.note else done
+        return report(done, await self._files.problems(done.edit) if done.changed else ())
 
     async def after_refusal(self, arguments: EditArguments, error: Ds4Error, call: Call) -> ToolResult | None:
         return await what_stands_there(self._files, arguments.path, error, call, arguments.old or "")
 
 
-def report(done: EditDone) -> ToolResult:
-    """What the model is told of an edit that was applied."""
+def report(done: EditDone, problems: Sequence[str] = ()) -> ToolResult:
+    """What the model is told of an edit that was applied, and of the ``problems`` that it brought in."""
     edit, name = done.edit, done.name
     start, end, total = done.start_line, done.end_line, done.total
     notes = [_deed(done), *done.notes]
+    notes += [f"Broken by this edit: {problem}. Mend it before you go on." for problem in problems]
     if done.rebased:
         first, last = done.replaced
         notes.append(f"The file had changed since you read it; your lines now were {_rows(first, last)}.")
@@ -127,6 +130,7 @@ def report(done: EditDone) -> ToolResult:
             "endLine": end,
             "rebased": done.rebased,
             "saved": done.saved,
+            **({"problems": list(problems)} if problems else {}),
         },
     )
 

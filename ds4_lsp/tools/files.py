@@ -17,6 +17,7 @@ from ds4_lsp.edits.views import FileViews, Ranges
 from ds4_lsp.ports import Editor, FileEdit, OpenDocument
 from ds4_lsp.protocol.settings import Settings
 from ds4_lsp.tools.base import Call, Shown, ToolResult
+from ds4_lsp.tools.syntax_check import broken
 from ds4_lsp.tools.workspace import Workspace
 
 
@@ -44,11 +45,15 @@ Continue = Callable[[int, Call], Awaitable[ToolResult]]
 """(count, call): what ``more`` does."""
 
 
+Check = Callable[[FileEdit], Awaitable[str]]
+"""The problem that an edit brought into its file, in one line; empty for none."""
+
+
 class Files:
     """What the file tools of one session share.
 
     ``more``: how the last ``read`` or ``search`` goes on, None when it was complete. ``before_edit`` hears of an edit
-    before anything is changed; what it raises is why nothing is.
+    before anything is changed; what it raises is why nothing is. ``checks``: what an edit is checked by afterwards.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class Files:
         self.settings = settings
         self.more: Continue | None = None
         self.before_edit: Callable[[FileEdit], object] = lambda _edit: None
+        self.checks: tuple[Check, ...] = (broken,)
 
     async def load(self, path: Path) -> Loaded:
         """The text at a real path. ``NotFound``; ``InvalidRequest``: a directory, a device, binary, too large."""
@@ -85,6 +91,11 @@ class Files:
         """Register lines as shown to this session."""
         self.views.show(loaded.key, loaded.text, ranges)
         return Shown(loaded.key, loaded.name, loaded.tag, ranges)
+
+    async def problems(self, edit: FileEdit) -> tuple[str, ...]:
+        """What the checks found in a file after an edit."""
+        found = [await check(edit) for check in self.checks]
+        return tuple(problem for problem in found if problem)
 
     def lock(self, path: Path) -> asyncio.Lock:
         """Held while one file is changed: two changes never overlap, whichever session or client they are of."""

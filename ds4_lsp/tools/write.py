@@ -46,7 +46,8 @@ class Write(Tool[WriteArguments]):
         target: Target | None = Whole("text") if there or tag else None
         label = f"ds4: {'create' if target is None else 'write'} {name}"
         request = EditRequest(path, target, arguments.content, tag, label, slips=True)
-        return report(await apply_guarded(self._files, request, call, on_edit=self._on_edit))
+        done = await apply_guarded(self._files, request, call, on_edit=self._on_edit)
+        return report(done, await self._files.problems(done.edit) if done.changed else ())
 
     async def after_refusal(self, arguments: WriteArguments, error: Ds4Error, call: Call) -> ToolResult | None:
         return await what_stands_there(self._files, arguments.path, error, call)

@@ -83,3 +83,31 @@ def test_what_people_write_is_no_repetition() -> None:
     rule = f"{'-' * 400}\nTitle\n{'=' * 400}\n"
     for text in (table, zeros, rule):
         assert feed(text, 5) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "prompt"),
+    [
+        ("The constant has been renamed to LIMIT.", "rename it"),
+        ("I updated line 3 of app.py.", "x"),
+        ("I have successfully fixed the bug.", "x"),
+        ("Updated app.py: the sum starts at 0.", "x"),
+        ("Here is the code:\n```python\nx = 1\n```", "Change x to 1"),
+    ],
+)
+def test_a_change_that_was_not_made_is_seen(said: str, prompt: str) -> None:
+    assert Nudges(prompt).judge(said, changed=False) == "claimed"
+    assert Nudges(prompt).judge(said, changed=True) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "prompt"),
+    [
+        ("The file was last changed by make.", "What is it?"),
+        ("It adds two numbers, and is called from main.py line 3.", "What does it do?"),
+        ("```python\nx = 1\n```", "Show me an example"),
+        ("The key is not there, so nothing can be replaced.", "Replace the key"),
+    ],
+)
+def test_what_is_no_claim_is_taken_as_none(said: str, prompt: str) -> None:
+    assert Nudges(prompt).judge(said, changed=False) is None

@@ -138,3 +138,16 @@ async def test_no_answer_is_told_to_the_model_once_and_then_to_the_user(stage: A
     assert told["text"] == result.text
     stage.script(reply, "An answer.")
     assert (await stage.prompt("again")).text == "An answer."
+
+
+async def test_a_change_that_was_only_claimed_is_told_to_the_model_and_then_to_the_user(stage: Any) -> None:
+    claim = "The name has been changed."
+    stage.script(claim, claim, "Never said.")
+    result = await stage.prompt("change the name")
+    assert "[No file was changed in this turn" in result.text
+    [notice] = notices(stage)
+    assert "No call of this turn has changed a file" in notice
+    stage.new_session()
+    stage.script(call("write", path="name.txt", content="new\n"), claim)
+    result = await stage.prompt("change the name")
+    assert (result.text, notices(stage)) == (claim, [])
