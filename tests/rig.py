@@ -116,3 +116,8 @@ def call(name: str, **arguments: Any) -> str:
         written = value if raw else json.dumps(value)
         lines.append(f'<｜DSML｜parameter name="{key}" string="{str(raw).lower()}">{written}</｜DSML｜parameter>')
     return "\n".join([*lines, "</｜DSML｜invoke>", "</｜DSML｜tool_calls>"])
+
+
+def words(count: int) -> str:
+    """That many words, each another one: a reply of the same word over and over is cut."""
+    return " ".join(f"w{number}" for number in range(count))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-WINDOWS = ((1500, 75), (6000, 600))
-"""(code points at the end of the text, longest piece of which they consist over and over): at least 20 and 10 times.
-What people ask for repeats itself less: a table's rule, a row of zeros."""
+WINDOWS = ((3000, 100, True), (8000, 800, True), (8000, 800, False))
+"""(code points at the end of the text, longest piece of which they consist over and over, whether of lines): that is 30
+and 10 times at least. What people ask for repeats itself less: a table's rule, rows of zeros."""
 STEP = 250
 """Code points between two looks."""
 
@@ -27,7 +27,10 @@ class Repetition:
         if self._unseen >= STEP:
             self._unseen = 0
             self._found = any(
-                len(self._tail) >= size and period(self._tail[-size:]) <= piece for size, piece in WINDOWS
+                len(self._tail) >= size
+                and ("\n" in self._tail[-piece:] or not of_lines)
+                and period(self._tail[-size:]) <= piece
+                for size, piece, of_lines in WINDOWS
             )
         return self._found
 

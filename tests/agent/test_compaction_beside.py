@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from compacting import FORGETFUL, WORDS, compact, forget, log_is_whole, until
+from rig import words
 
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol import commands as c
@@ -137,7 +138,7 @@ async def test_a_compaction_that_the_end_of_the_server_stops_is_recorded_as_canc
 
 async def test_why_a_full_context_ends_a_turn_is_among_its_events(large_stages: Any) -> None:
     stage = await large_stages(2700, "full", compaction={"auto": False})
-    stage.script("word " * 3000)
+    stage.script(words(1500))
     result = await stage.prompt("go " * 20)
     assert result.stop_reason == "length"
     notices = [data["text"] for _turn, kind, data in stage.listener.heard if kind == "notice"]
@@ -149,7 +150,7 @@ async def test_why_a_full_context_ends_a_turn_is_among_its_events(large_stages: 
 async def test_a_context_too_small_for_compaction_is_told_of_once_also_amid_a_reply(large_stages: Any) -> None:
     stage = await large_stages(3000, "floor")
     stage.limit(1500)
-    stage.script("word " * 1200, " more" * 200, "The end.", summaries=[FORGETFUL] * 6)
+    stage.script(words(500), words(120), "The end.", summaries=[FORGETFUL] * 6)
     await stage.prompt("go " * 20)
     assert len(stage.events("compact/start")) > 0
     told = [text for text in stage.listener.messages if "compaction cannot help" in text.lower()]

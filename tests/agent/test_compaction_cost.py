@@ -17,7 +17,7 @@ from compacting import (
     transcript,
     unevaluated,
 )
-from rig import call
+from rig import call, words
 
 from ds4_lsp.agent.compaction_host import common_prefix
 from ds4_lsp.ports import Cancel
@@ -52,7 +52,7 @@ async def for_a_result(stage: Any) -> None:
 
 
 async def in_a_reply(stage: Any) -> None:
-    stage.script("Noted.", "<think>\n" + "I wonder about it. " * 1000, "Four.", summaries=[FORGETFUL])
+    stage.script("Noted.", "<think>\n" + words(1300), "Four.", summaries=[FORGETFUL])
     await stage.prompt("keep these: " + WORDS * 100)
     forget(stage)
     await stage.prompt("yes " * (6144 * 85 // 100 - len(await transcript(stage)) - 64))

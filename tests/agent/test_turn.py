@@ -102,13 +102,13 @@ async def test_a_reply_that_repeats_itself_is_cut(stage: Any) -> None:
     result = await stage.prompt("say something")
     assert result.stop_reason == "end"
     assert "the reply repeated itself and was cut" in result.text
-    assert result.usage.completion_tokens < 1500
+    assert result.usage.completion_tokens < 2500
     assert [data["text"] for data in stage.listener.of(1, "notice")] == [result.text.rsplit("\n\n", 1)[-1]]
     assert stage.agent.services.script.next("turn").text == "Never said."
 
 
 async def test_a_call_that_repeats_itself_is_cut_and_not_run(stage: Any) -> None:
-    stage.script(call("write", path="rows.txt", content="0, 0, 0\n" * 2500), "Never said.")
+    stage.script(call("write", path="rows.txt", content="the same row of it again\n" * 2500), "Never said.")
     result = await stage.prompt("write rows")
     assert (result.stop_reason, result.tool_calls) == ("end", [])
     assert not (stage.root / "ws" / "rows.txt").exists()
