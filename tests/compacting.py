@@ -11,7 +11,6 @@ from ds4_lsp.chat import render
 from ds4_lsp.ports import Cancel, Generated, GenerateRequest
 from ds4_lsp.protocol.commands import CompactArguments, CompactResult
 from ds4_lsp.session.verify import verify
-from ds4_lsp.syntax.stops import summary_stops
 
 HEADINGS = (
     "Primary Request and Intent",
@@ -42,7 +41,8 @@ class Asked:
 
 def summaries(stage: Any) -> list[Asked]:
     """What was asked of the engine for summaries, in order."""
-    return [Asked.of(*pair) for pair in stage.engine.asked if pair[0].stops == summary_stops()]
+    stops = ["think", "calls"]
+    return [Asked.of(*pair) for pair in stage.engine.asked if [rule.name for rule in pair[0].stops] == stops]
 
 
 def forget(stage: Any) -> None:

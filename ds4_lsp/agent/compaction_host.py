@@ -57,10 +57,9 @@ class CompactionHost:
         )
         opening, _thinking = await transcript.assistant_open(False)
         self._opening = len(opening)
-        self._sizes = {
-            event.seq: len(await transcript.node(event, first=position == 0))
-            for position, event in enumerate(self._runtime.session.surface.events)
-        }
+        events = self._runtime.session.surface.events
+        sizes = [len(tokens) for tokens in await transcript.nodes(events)]
+        self._sizes = {event.seq: size for event, size in zip(events, sizes, strict=True)}
         return transcript
 
     # --- facts ----------------------------------------------------------------------------------------------------
@@ -189,7 +188,7 @@ class CompactionHost:
                 GenerateRequest(
                     [*tokens, *asked, *opening],
                     max_tokens=request.max_tokens,
-                    stops=summary_stops(),
+                    stops=summary_stops(transcript.speech.syntax, transcript.speech.marks),
                     stop_texts=transcript.frames.stop_texts,
                     forced=services.script.next("summary"),
                 ),
@@ -226,10 +225,8 @@ class CompactionHost:
         tokens = list(transcript.system)
         if request.before:
             tokens += await transcript.engine.tokenize(render.user(transcript.frames, request.before))
-        for position, event in enumerate(self._runtime.session.surface.events):
-            if request.start <= position < request.stop:
-                tokens += await transcript.node(event, first=position == 0)
-        return tokens
+        nodes = await transcript.nodes(self._runtime.session.surface.events)
+        return [*tokens, *(token for node in nodes[request.start : request.stop] for token in node)]
 
     async def _roll_back(self, live: list[int], cheap: bool) -> None:
         """Cut the request and its answer off again. Evaluates nothing."""

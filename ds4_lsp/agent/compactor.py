@@ -11,7 +11,6 @@ from ds4_lsp.agent.compaction_host import CompactionHost
 from ds4_lsp.agent.kv import Snapshots
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
-from ds4_lsp.chat import render
 from ds4_lsp.compaction import (
     Compacted,
     Compactions,
@@ -167,7 +166,7 @@ class Compactor:
         """``result`` if it fits the context, after one compaction where needed; else a tool error with both sizes."""
         host, compactions = self._of(runtime)
         transcript = await host.refresh()
-        size = await transcript.measure(render.tool_result(transcript.frames, call_id, name, result.ok, result.text))
+        size = await transcript.result_size(call_id, name, result.text, ok=result.ok)
         limits = compactions.limits
         used = len(await transcript.tokens(runtime.session.surface))
         if triggers.hard_fits(used + size, limits):
@@ -181,7 +180,8 @@ class Compactor:
     async def full(self, runtime: Runtime) -> bool:
         """Whether not even one token of a reply may be generated before something is freed."""
         transcript = await self._services.transcript(runtime)
-        opening, _thinking = await transcript.assistant_open(self._services.settings().thinks)
+        last = runtime.session.surface.events[-1:]
+        opening, _thinking = await transcript.assistant_open(self._services.settings().thinks, *last)
         used = len(await transcript.tokens(runtime.session.surface)) + len(opening)
         return await self.budget(runtime, used) <= 0
 

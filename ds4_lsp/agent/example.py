@@ -5,6 +5,7 @@ Measured on Qwen2.5-Coder 1.5B: without it the model answers from imagination, w
 
 from __future__ import annotations
 
+from ds4_lsp.syntax.block import Syntax
 from ds4_lsp.syntax.prompt import render_calls
 
 _PATH = "path/to/file"
@@ -13,19 +14,22 @@ _TAG = "00000000"
 _TEXT = f'{_PATH}: file_tag={_TAG} lines 1-2 of 2\n1 NAME = "old"\n2 print(NAME)'
 _EDIT = {"path": _PATH, "old": 'NAME = "old"', "new": 'NAME = "new"'}
 
-_EXCHANGES = (
-    ("User", f"What does {_PATH} do?"),
-    ("You", render_calls([("read", {"path": _PATH})])),
-    ("User", f"Tool result c1 (read, ok):\n{_TEXT}"),
-    ("You", "It prints NAME, which is set in line 1."),
-    ("User", f'Set NAME to "new" in {_PATH}.'),
-    ("You", render_calls([("edit", _EDIT)])),
-    ("User", f"Tool result c2 (edit, ok):\n{_PATH}: replaced line 1."),
-    ("You", f'NAME is "new" now ({_PATH} line 1).'),
-)
+
+def _exchanges(syntax: Syntax) -> tuple[tuple[str, str], ...]:
+    return (
+        ("User", f"What does {_PATH} do?"),
+        ("You", render_calls([("read", {"path": _PATH})], syntax)),
+        ("User", f"Tool result c1 (read, ok):\n{_TEXT}"),
+        ("You", "It prints NAME, which is set in line 1."),
+        ("User", f'Set NAME to "new" in {_PATH}.'),
+        ("You", render_calls([("edit", _EDIT)], syntax)),
+        ("User", f"Tool result c2 (edit, ok):\n{_PATH}: replaced line 1."),
+        ("You", f'NAME is "new" now ({_PATH} line 1).'),
+    )
 
 
-def example_conversation() -> str:
-    """The example, with DSML marks: for the segment that is tokenised with specials."""
-    lines = [f"{who}: {text}" if "\n" not in text else f"{who}:\n{text}" for who, text in _EXCHANGES]
+def example_conversation(syntax: Syntax) -> str:
+    """The example, with the marks of ``syntax``: for the segment that is tokenised with specials."""
+    exchanges = _exchanges(syntax)
+    lines = [f"{who}: {text}" if "\n" not in text else f"{who}:\n{text}" for who, text in exchanges]
     return "\n".join(["# Example of a conversation", "", *lines, ""])

@@ -1,13 +1,15 @@
-"""How the agent words what is not the model's: prompts with context, tool results, notices. Pure."""
+"""How the agent words what is not the model's: prompts with context, results, replies of other models. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ds4_lsp.agent.documents import plain_text, thinking_text
 from ds4_lsp.chat import render
 from ds4_lsp.chat.frames import Frames
 from ds4_lsp.ports import Segment
 from ds4_lsp.session.events import Event
+from ds4_lsp.syntax.block import Syntax
 
 
 def user_text(data: dict[str, Any]) -> str:
@@ -16,12 +18,34 @@ def user_text(data: dict[str, Any]) -> str:
     return "\n\n".join([*filter(None, parts), data["text"]])
 
 
-def node_segments(frames: Frames, event: Event, *, first: bool) -> list[Segment]:
-    """Segments of a user or tool node; everything from outside is plain."""
+def result_of(event: Event, written_id: str | None, syntax: Syntax) -> render.Result:
+    """A result as its frame needs it. ``written_id``: what its call is named by, where the call is on the surface."""
     data = event.data
-    if event.type == "tool/result":
-        return list(render.tool_result(frames, data["callId"], data["name"], bool(data["ok"]), data["text"]))
-    return list(render.user(frames, user_text(data), first=first))
+    call_id = written_id or syntax.id_of(data["callId"], data["name"], 0)
+    return render.Result(data["name"], call_id, data["text"])
+
+
+def reply_segments(frames: Frames, syntax: Syntax, data: dict[str, Any], *, begins: bool) -> list[Segment]:
+    """A reply that another model wrote, in this one's marks: its thoughts, its text, its calls. Only marks are special.
+    ``begins``: the frame before it opens a thought already."""
+    raw, thinking = data["text"], bool(data.get("thinking"))
+    said = data.get("said", plain_text(raw, thinking) if data["calls"] else None)
+    thought = data.get("thought", thinking_text(raw, thinking))
+    if said is None:
+        said = plain_text(raw, thinking) if thought else raw
+    segments: list[Segment] = []
+    if frames.thinking is not None and (thought.strip() or begins):
+        segments += [] if begins else [Segment(frames.thinking.before, special=True)]
+        segments += [*render.plain(frames, thought.strip()), Segment(frames.thinking.after, special=True)]
+    segments += render.plain(frames, said.strip())
+    calls = [
+        (call["name"], call.get("arguments") or {}, call.get("id") or syntax.id_of(call["callId"], call["name"], index))
+        for index, call in enumerate(data["calls"])
+    ]
+    if calls:
+        for segment in syntax.segments(calls, text_precedes=bool(said.strip())):
+            segments += [segment] if segment.special else render.plain(frames, segment.text)
+    return [segment for segment in segments if segment.text]
 
 
 def context_text(uri: str, text: str | None, diagnostic: str | None) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ds4_lsp.agent.compaction_host import common_prefix
 from ds4_lsp.agent.compactor import Compactor
+from ds4_lsp.agent.quotations import Quotations
 from ds4_lsp.agent.reply import Reply
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
@@ -15,8 +16,6 @@ from ds4_lsp.ports import Cancel, Generated, GenerateRequest, ModelInfo, Samplin
 from ds4_lsp.protocol.errors import Ds4Error
 from ds4_lsp.protocol.recommended import chosen
 from ds4_lsp.protocol.settings import SamplingSettings, Settings
-from ds4_lsp.syntax.registry import named
-from ds4_lsp.syntax.thinking import DEFAULT
 
 if TYPE_CHECKING:
     from ds4_lsp.agent.turn import Outcome
@@ -46,7 +45,7 @@ class RoundRunner:
         """The reply is in the log when this returns, also when the engine died under it."""
         services, settings = self._services, self._services.settings()
         transcript = await services.transcript(runtime)
-        opening, thinking = await transcript.assistant_open(settings.thinks)
+        opening, thinking = await transcript.assistant_open(settings.thinks, *runtime.session.surface.events[-1:])
         tokens = await transcript.tokens(runtime.session.surface) + opening
         specs = runtime.toolbox.specs()
         reply = Reply(
@@ -55,6 +54,8 @@ class RoundRunner:
             lambda kind, **data: services.emit(runtime, kind, **data),
             runtime.next_call_id,
             told=outcome.told,
+            speech=transcript.speech,
+            quoted=Quotations(runtime.session.surface.events),
         )
         room = await self._compactor.budget(runtime, len(tokens))
         request = self._request(
@@ -120,7 +121,8 @@ class RoundRunner:
     ) -> GenerateRequest:
         frames = transcript.frames
         left = settings.sampling.most_tokens - outcome.usage.completion_tokens
-        syntax = named("dsml")
+        spoken = transcript.speech
+        syntax = spoken.syntax
         grammar = syntax.grammar([spec.taught() for spec in specs]) if settings.tools.grammar else None
         return GenerateRequest(
             tokens=tokens,
@@ -128,7 +130,9 @@ class RoundRunner:
             sampling=sampling(settings.sampling, transcript.info, thinking=settings.thinks and frames.thinks),
             stops=syntax.stops,
             stop_texts=frames.stop_texts,
-            quiet=DEFAULT.quiet(thinking),
+            goes_on=tuple(mark for mark in frames.inner_marks if mark not in spoken.closing),
+            visible=spoken.closing,
+            quiet=spoken.marks.quiet(thinking),
             grammar=grammar.text if grammar else None,
             grammar_triggers=grammar.triggers if grammar else (),
             forced=self._services.script.next("turn"),
@@ -145,6 +149,7 @@ class RoundRunner:
             {
                 "turn": runtime.turn,
                 "text": reply.raw_text,
+                **reply.parts(),
                 "tokens": reply.tokens,
                 "tokenizer": tokenizer_name(transcript.info),
                 "thinking": thinking,

@@ -32,6 +32,8 @@ class Runtime:
     jobs: Jobs
     toolbox: Toolbox
     transcript: Transcript | None = None
+    spoken_as: object = None
+    """The model and the settings that ``transcript`` was made for."""
     compaction: tuple[CompactionHost, Compactions] | None = None
     """Made at the first use; see ``compactor``."""
     turn: int = 0

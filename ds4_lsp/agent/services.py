@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,13 @@ from ds4_lsp.agent.model import ModelHost
 from ds4_lsp.agent.queue import Queue
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.script import Script
+from ds4_lsp.agent.speech import speech
 from ds4_lsp.agent.trace import Trace
 from ds4_lsp.agent.transcript import Transcript
 from ds4_lsp.chat import render, system
-from ds4_lsp.ports import Editor, Engine, Listener
+from ds4_lsp.chat.frames import Frames
+from ds4_lsp.chat.tools import with_tools
+from ds4_lsp.ports import Editor, Engine, Listener, ModelInfo, ToolSpec
 from ds4_lsp.protocol.commands import State
 from ds4_lsp.protocol.errors import NoModel
 from ds4_lsp.protocol.settings import Settings
@@ -64,18 +68,34 @@ class Services:
         info, frames = self.engine.info, self.model.frames
         if info is None or frames is None:
             raise NoModel("No model is loaded. Send the prompt again to load it.")
-        transcript = runtime.transcript
-        if transcript is None or transcript.info != info:
-            transcript = Transcript(self.engine, frames, info)
-            runtime.transcript = transcript
-            await self._system(runtime, transcript)
+        settings = self.settings()
+        chosen = info, settings.thinking, settings.tools.syntax
+        if runtime.transcript is None or runtime.spoken_as != chosen:
+            runtime.transcript = await self._begin(runtime, info, frames.at(settings.thinking), settings.tools.syntax)
+            runtime.spoken_as = chosen
+        return runtime.transcript
+
+    async def _begin(self, runtime: Runtime, info: ModelInfo, frames: Frames, wanted: str) -> Transcript:
+        specs = [spec.taught() for spec in runtime.toolbox.specs()]
+        spoken = speech(frames, wanted)
+        if spoken.native:
+            with_section = await asyncio.to_thread(with_tools, info, frames, specs)
+            if with_section is None:
+                spoken = speech(frames, "dsml")
+            else:
+                frames = with_section
+        if spoken.note:
+            self.listener.message("warning", f"DS4: {spoken.note}")
+        transcript = Transcript(self.engine, frames, info, spoken)
+        await self._system(runtime, transcript, specs)
         return transcript
 
-    async def _system(self, runtime: Runtime, transcript: Transcript) -> None:
+    async def _system(self, runtime: Runtime, transcript: Transcript, specs: Sequence[ToolSpec]) -> None:
         settings = self.settings()
-        specs = [spec.taught() for spec in runtime.toolbox.specs()]
         roots = [str(root) for root in self.editor.roots]
-        builtin = system.builtin_prompt(f"{tool_instructions(specs)}\n{example_conversation()}")
+        spoken = transcript.speech
+        section = "" if spoken.native else tool_instructions(specs, spoken.syntax)
+        builtin = system.builtin_prompt(f"{section}\n{example_conversation(spoken.syntax)}")
         plain = system.environment(roots, sys.platform, settings.system_prompt)
         segments = render.system(transcript.frames, builtin, plain)
         await transcript.set_system(segments)

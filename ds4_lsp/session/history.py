@@ -15,7 +15,8 @@ from ds4_lsp.session.storage import replace_file, storing
 from ds4_lsp.session.surface import Surface
 
 Clean = Callable[[str, bool], str]
-"""(raw reply, whether it began in thinking) to what the user saw of it: no thinking, no DSML."""
+"""(raw reply, whether it began in thinking) to what the user saw of it: no thinking, no calls. For logs that do
+not hold that apart."""
 
 _ROLES = {"user": "You", "assistant": "DS4", "tool": "Tool", "compaction": "Compaction", "notice": "Notice"}
 
@@ -57,7 +58,9 @@ def stream(events: Iterable[Event], *, clean: Clean, thought: Clean | None = Non
             if entry is None:
                 continue
             if thought is not None and entry.role == "assistant":
-                thinking = thought(str(event.data.get("text", "")), bool(event.data.get("thinking")))
+                data = event.data
+                known = data.get("thought", "" if "said" in data else None)
+                thinking = thought(str(data.get("text", "")), bool(data.get("thinking"))) if known is None else known
                 entry = entry.model_copy(update={"thinking": thinking}) if thinking else entry
             yield entry
 
@@ -82,7 +85,7 @@ def _user(event: Event, turn: int, clean: Clean) -> HistoryEntry | None:
 
 def _assistant(event: Event, turn: int, clean: Clean) -> HistoryEntry | None:
     data = event.data
-    said = clean(str(data.get("text", "")), bool(data.get("thinking")))
+    said = str(data["said"]).strip() if "said" in data else clean(str(data.get("text", "")), bool(data.get("thinking")))
     return _entry(event, "assistant", said, turn, calls=data.get("calls") or [], stop=data.get("stop"))
 
 
