@@ -92,7 +92,7 @@ class Server:
             await asyncio.gather(stopper, return_exceptions=True)
         rounds = await self._keep(job, session)
         left = snapshot(workspace)
-        why = job.check(After(workspace, reply["text"], job.start()))
+        why = job.check(After(workspace, said(reply["text"], watcher.notes), job.start()))
         usage = reply.get("usage") or {}
         await self._client.command("ds4.deleteSession", {"sessionId": session})
         return Result(
@@ -136,6 +136,13 @@ class Server:
             shutil.copyfile(unquote(urlparse(found["uri"]).path), self._transcripts / f"{name}.{suffix}")
         lines = (self._transcripts / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
         return sum(json.loads(line).get("type") == "assistant/message" for line in lines if line)
+
+
+def said(text: str, notes: Sequence[str]) -> str:
+    """What the model itself said: the agent's own notes, which the result ends with, solve no job."""
+    for note in notes:
+        text = text.replace(note, "")
+    return text.strip()
 
 
 def _ended(stop: str, watcher: Watcher) -> str:

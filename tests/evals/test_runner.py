@@ -11,6 +11,7 @@ from rig import call
 
 from evals.__main__ import main, place
 from evals.results import Result, read
+from evals.runner import said
 
 CHANGE = call("bash", command="sed -i 's/MAX_RETRIES = 3/MAX_RETRIES = 5/' limits.py")
 SPOIL = call("bash", command="sed -i 's/.*/x/' limits.py; echo hi > stray.txt")
@@ -39,6 +40,10 @@ def test_a_claim_without_a_change_is_not_solved(run: Any) -> None:
     (result,) = run("Changed.", only="raise-limit")
     assert (result.solved, result.calls, result.rounds, result.damage) == (False, 0, 1, [])
     assert "prints '3 100 True'" in result.why
+
+
+def test_only_what_the_model_says_answers() -> None:
+    assert said("Changed.\n\n[Nothing was changed.]", ["[Nothing was changed.]"]) == "Changed."
 
 
 def test_a_seed_gives_other_names_and_repeat_runs_each(run: Any) -> None:
