@@ -15,7 +15,6 @@ from evals.runner import said
 
 CHANGE = call("bash", command="sed -i 's/MAX_RETRIES = 3/MAX_RETRIES = 5/' limits.py")
 SPOIL = call("bash", command="sed -i 's/.*/x/' limits.py; echo hi > stray.txt")
-LOOK = call("bash", command="ls")
 LOST = call("read", path="nowhere/at-all.py")
 
 
@@ -72,10 +71,12 @@ def test_damage_is_told_apart_from_what_is_solved(run: Any) -> None:
 
 
 def test_a_job_ends_at_its_rounds_and_at_its_tokens(run: Any) -> None:
-    (result,) = run(*[LOOK] * 6, only="raise-limit", options=("--rounds", "3"))
+    (result,) = run(
+        *(call("bash", command=f"echo {i}") for i in range(6)), only="raise-limit", options=("--rounds", "3")
+    )
     assert (result.ended, result.solved) == ("rounds", False)
     assert result.calls >= 3
-    (result,) = run("word " * 200, only="raise-limit", options=("--tokens", "50"))
+    (result,) = run(" ".join(map(str, range(100))), only="raise-limit", options=("--tokens", "50"))
     assert (result.ended, result.generated) == ("tokens", 50)
 
 
