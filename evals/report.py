@@ -13,7 +13,7 @@ def line(result: Result) -> str:
     """One job, as it is told while the run goes on."""
     mark = "solved" if result.solved else "      "
     damaged = f"  DAMAGED {'; '.join(result.damage)}" if result.damage else ""
-    why = f"  {result.why}" if result.why else ""
+    why = f"  {' '.join(result.why.split())}" if result.why else ""
     seed = f" ({result.seed})" if result.seed else ""
     return (
         f"{mark} {result.kind:7} {result.job + seed:24} read {result.evaluated:5} + {result.cached:6} cached, "
