@@ -17,13 +17,13 @@ _EDIT = {"path": _PATH, "old": 'NAME = "old"', "new": 'NAME = "new"'}
 
 def _exchanges(syntax: Syntax) -> tuple[tuple[str, str], ...]:
     return (
-        ("User", f"What does {_PATH} do?"),
-        ("You", render_calls([("read", {"path": _PATH})], syntax)),
-        ("User", f"Tool result c1 (read, ok):\n{_TEXT}"),
-        ("You", "It prints NAME, which is set in line 1."),
-        ("User", f'Set NAME to "new" in {_PATH}.'),
+        ("User", f'[For this request:]
+{_TEXT}
+
+Set NAME to "new" in {_PATH}.'),
         ("You", render_calls([("edit", _EDIT)], syntax)),
-        ("User", f"Tool result c2 (edit, ok):\n{_PATH}: replaced line 1."),
+        ("User", f"Tool result c1 (edit, ok):
+Edited {_PATH}: line 1 is changed."),
         ("You", f'NAME is "new" now ({_PATH} line 1).'),
     )
 
