@@ -20,6 +20,10 @@ from ds4_lsp.tools.permissions import Gate
 from ds4_lsp.tools.refused import what_stands_there
 
 
+NEXT = "[If that is all that was asked, say so in one sentence; else go on.]"
+"""Small models repeat an edit that succeeded, for want of anything else to do."""
+
+
 class EditArguments(ToolArguments):
     path: str = Field(description="File.")
     old: str | None = Field(None, description="Text to replace, as it stands in the file, without line numbers.")
@@ -122,7 +126,7 @@ def report(done: EditDone, problems: Sequence[str] = ()) -> ToolResult:
     last = done.shown[-1][1] if done.shown else 0
     notes.append(header(name, edit.after_tag, first, last, total))
     return ToolResult(
-        "\n".join(filter(None, (*notes, done.around))),
+        "\n".join(filter(None, (*notes, done.around, NEXT))),
         shown=(Shown(from_path(edit.path), name, edit.after_tag, done.shown),),
         data={
             "fileTag": edit.after_tag,
@@ -146,6 +150,8 @@ def _deed(done: EditDone) -> str:
         return f"Edited {name}: inserted {_rows(done.start_line, done.end_line)}."
     if done.end_line < done.start_line:
         return f"Edited {name}: deleted {_rows(first, last)}."
+    if (first, last) == (done.start_line, done.end_line):
+        return f"Edited {name}: {_rows(first, last)} {'is' if first == last else 'are'} changed."
     return f"Edited {name}: {_rows(first, last)} became {_rows(done.start_line, done.end_line)}."
 
 

@@ -9,7 +9,7 @@ from ds4_lsp.edits.views import FileViews
 from ds4_lsp.ports import Applied
 from ds4_lsp.protocol.errors import Ambiguous, Denied, InvalidRequest, NotApplied, NotFound, StaleFileTag
 from ds4_lsp.tools.applying import EditRequest, apply_guarded
-from ds4_lsp.tools.edit import EditArguments
+from ds4_lsp.tools.edit import NEXT, EditArguments
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))
 
@@ -39,7 +39,8 @@ async def test_the_result_shows_the_new_tag_the_shift_and_the_text_around(room):
         "Lines below moved by +2: their old numbers are stale.",
         f"a: file_tag={file_tag(after)} lines 15-30 of 42",
     ]
-    assert rows[3:] == [f"{number} {text}" for number, text in enumerate(after.splitlines(), 1) if 15 <= number <= 30]
+    assert rows[-1] == NEXT
+    assert rows[3:-1] == [f"{number} {text}" for number, text in enumerate(after.splitlines(), 1) if 15 <= number <= 30]
     assert result.shown[0].ranges == ((15, 30),)
     assert room.edits[0].edit.after == after
     assert (room.edits[0].start_line, room.edits[0].end_line, room.edits[0].saved) == (20, 22, True)
