@@ -85,7 +85,7 @@ async def test_a_reply_that_meets_the_end_of_the_engines_room_goes_on_after_one_
 async def test_where_one_compaction_is_not_enough_the_turn_ends_in_a_clear_error(boaster: Any) -> None:
     boaster.script("Noted.", "Yes.", LOST, "After.", summaries=[FORGETFUL] * 9)
     await fill(boaster, 2800)
-    result = await boaster.prompt("no " * 2200)
+    result = await boaster.prompt("no " * 2700)
     assert result.stop_reason == "error"
     assert f"do not fit the context of {REAL}" in result.error
     assert "ds4.model.contextSize" in result.error
