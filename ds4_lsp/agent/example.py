@@ -17,13 +17,9 @@ _EDIT = {"path": _PATH, "old": 'NAME = "old"', "new": 'NAME = "new"'}
 
 def _exchanges(syntax: Syntax) -> tuple[tuple[str, str], ...]:
     return (
-        ("User", f'[For this request:]
-{_TEXT}
-
-Set NAME to "new" in {_PATH}.'),
+        ("User", f'[For this request:]\n{_TEXT}\n\nSet NAME to "new" in {_PATH}.'),
         ("You", render_calls([("edit", _EDIT)], syntax)),
-        ("User", f"Tool result c1 (edit, ok):
-Edited {_PATH}: line 1 is changed."),
+        ("User", f"Tool result c1 (edit, ok):\nEdited {_PATH}: line 1 is changed."),
         ("You", f'NAME is "new" now ({_PATH} line 1).'),
     )
 

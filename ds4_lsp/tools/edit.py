@@ -19,7 +19,6 @@ from ds4_lsp.tools.guess import existing
 from ds4_lsp.tools.permissions import Gate
 from ds4_lsp.tools.refused import what_stands_there
 
-
 NEXT = "[If that is all that was asked, say so in one sentence; else go on.]"
 """Small models repeat an edit that succeeded, for want of anything else to do."""
 
