@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALLED := $(VENV)/.stamp-install
 PYTEST_ARGS ?=
 WORKERS ?= 4
 PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -15,11 +14,8 @@ EVAL_ARGS ?=
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile
 
-$(INSTALLED): requirements.lock requirements-build.lock pyproject.toml scripts/install.py scripts/build.cmake
+install: ## create .venv from the lock files; compiles llama.cpp the first time, and proves that it decodes
 	@$(PYTHON) scripts/install.py $(VENV)
-	@touch $@
-
-install: $(INSTALLED) ## create .venv from the lock files; compiles llama.cpp the first time
 
 check: install ## formatting, lint, types, import rules, generated pages
 	$(BIN)/ruff format --check .

@@ -232,9 +232,16 @@ class Engine(Protocol):
         ...
 
     async def load(
-        self, settings: ModelSettings, *, context_is_default: bool, on_progress: OnProgress, cancel: Cancel
+        self,
+        settings: ModelSettings,
+        *,
+        context_is_default: bool,
+        on_progress: OnProgress,
+        cancel: Cancel,
+        by_itself: bool = False,
     ) -> ModelInfo:
-        """Load a model. Errors: ``ModelLoadFailed``, ``Cancelled``."""
+        """Load a model. ``by_itself``: the user did not ask for just that; it is refused after the engine died twice in
+        a row of one cause, until something is changed. Errors: ``ModelLoadFailed``, ``EngineDied``, ``Cancelled``."""
         ...
 
     async def unload(self) -> None: ...

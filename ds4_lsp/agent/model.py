@@ -76,7 +76,7 @@ class ModelHost:
         async with self._lock:
             if self.engine.info is not None and self.frames is not None:
                 return self.engine.info
-            return await self._load(cancel)
+            return await self._load(cancel, by_itself=True)
 
     def tell_of_changes(self) -> None:
         """Say, once, that what the settings ask for by now is not what is loaded."""
@@ -113,7 +113,7 @@ class ModelHost:
         await self.engine.unload()
         self.on_state()
 
-    async def _load(self, cancel: Cancel) -> ModelInfo:
+    async def _load(self, cancel: Cancel, *, by_itself: bool = False) -> ModelInfo:
         path = self.path
         if path is None:
             raise NoModel(NO_MODEL)
@@ -131,6 +131,7 @@ class ModelHost:
                     "load", "Loading model", done=done, total=total, message=name
                 ),
                 cancel=self.loading,
+                by_itself=by_itself,
             )
             self.frames = await asyncio.to_thread(derive, info)
             self._loaded_as = wanted

@@ -10,7 +10,7 @@ tokens. Every request carries an ``id``; everything said about it carries it too
 ==========  =========================================  ==================================================
 request     fields (payload)                           replies
 ==========  =========================================  ==================================================
-load        settings, contextIsDefault, swaFull        progress*, result {info, notes}
+load        settings, contextIsDefault, swaFull        planned, progress*, result {info, notes}
 sync        base, keep (tokens from ``keep`` on)       progress*, result {synced}
 generate    base, keep, request (likewise)             progress*, tokens*, result {generated, synced}
 save        path                                       released, result {}
@@ -21,9 +21,10 @@ cancel      –  (``id`` is that of what is cancelled)   –
 ping        –                                          result {}
 ==========  =========================================  ==================================================
 
-``progress {done, total, kv}``, ``tokens {text, kv}`` (payload: ids), ``error {code, message, data}`` in place of
-``result``. ``base`` and ``kv`` are [length, CRC-32] of the tokens in the KV (progress: the length alone): the client
-mirrors them, and both sides refuse to go on from a mirror that does not match.
+``planned {plan}``: what is about to be loaded, and the memory that it needs. ``progress {done, total, kv}``,
+``tokens {text, kv}`` (payload: ids), ``error {code, message, data}`` in place of ``result``. ``base`` and ``kv`` are
+[length, CRC-32] of the tokens in the KV (progress: the length alone): the client mirrors them, and both sides refuse to
+go on from a mirror that does not match.
 
 The first five may say ``cancelled``: that they were before they were sent.
 

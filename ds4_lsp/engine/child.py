@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
-import signal
 import socket
 import sys
 from collections import deque
@@ -14,21 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ds4_lsp.engine import death
 from ds4_lsp.engine.frames import LENGTHS, FrameError, check_lengths, decode_header, encode
 
 log = logging.getLogger("ds4_lsp.engine")
 
-KEPT_LINES = 100
-SHOWN_LINES = 12
-STACK_LINES = 3
-"""Lines shown of the stacks that follow a crash."""
+KEPT_LINES = 5000
+"""Lines of the log that are kept for the file that is written when the process dies."""
 GRACE_SECONDS = 0.5
 """How long the process may take to end after its socket was closed."""
 _LEVELS = {"D": logging.DEBUG, "I": logging.DEBUG, "W": logging.WARNING, "E": logging.ERROR}
 _MAX_LINE = 4000
 
 OnMessage = Callable[[dict[str, Any], bytes], None]
-OnEnd = Callable[[str], None]
+OnEnd = Callable[["death.Death | None"], None]
+"""Hears once that the process has ended: of what, or None when it was made to."""
 
 
 def environment() -> dict[str, str]:
@@ -50,7 +50,7 @@ def command(*arguments: str) -> list[str]:
 
 
 class Child:
-    """A running engine process. ``on_end`` hears once why it ended, whoever ended it."""
+    """A running engine process. ``planned``: what it loads, as far as it has said."""
 
     def __init__(
         self,
@@ -63,8 +63,11 @@ class Child:
         self._reader, self._writer = streams
         self._on_message = on_message
         self._on_end = on_end
-        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self.planned: death.Planned | None = None
+        self._lines: deque[death.Line] = deque(maxlen=KEPT_LINES)
+        self._crashed = False
         self._stopping = False
+        self._oom_kills = death.oom_kills()
         self._logging = asyncio.create_task(self._log_lines())
         self._watching = asyncio.create_task(self._watch())
 
@@ -101,6 +104,11 @@ class Child:
             self._writer.write(frame)
 
     def kill(self) -> None:
+        """End the process at once, without waiting for that."""
+        self._stopping = True
+        self._kill()
+
+    def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
@@ -116,19 +124,20 @@ class Child:
                 await self._read()
             except FrameError as error:
                 log.error("the engine sent nonsense and is ended: %s", error)
-                self.kill()
+                self._lines.append(("E", f"it sent nonsense: {error}"))
+                self._kill()
         self._writer.close()
         try:
             await asyncio.wait_for(self._process.wait(), GRACE_SECONDS)
         except TimeoutError:
-            self.kill()
+            self._kill()
             await self._process.wait()
         # A grandchild may hold the pipe open.
         await asyncio.wait([self._logging], timeout=GRACE_SECONDS)
         self._logging.cancel()
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
-        self._on_end(self._obituary())
+        self._on_end(None if self._stopping else await asyncio.to_thread(self._autopsy))
 
     async def _read(self) -> None:
         while True:
@@ -153,32 +162,23 @@ class Child:
     def _log_line(self, line: str) -> None:
         letter, bar, text = line[:1], line[1:2], line[2:]
         if bar != "|" or letter not in _LEVELS:
-            letter, text = "W", line
+            letter, text = "", line
         text = text[:_MAX_LINE].rstrip()
-        if text:
-            self._lines.append(text)
-            log.log(_LEVELS[letter], "%s", text)
+        if not text:
+            return
+        self._crashed = self._crashed or text.startswith(death.CRASH)
+        self._lines.append((letter, text))
+        # The stacks of all threads are for the file.
+        log.log(logging.DEBUG if self._crashed else _LEVELS.get(letter, logging.WARNING), "%s", text)
 
-    def _obituary(self) -> str:
-        if self._stopping:
-            return "the engine was stopped"
-        code = self._process.returncode
-        if code is not None and code < 0:
-            try:
-                name = signal.Signals(-code).name
-            except ValueError:
-                name = f"signal {-code}"
-            why = f"the engine process was ended by {name}"
-            if name == "SIGKILL":
-                why += " (perhaps the system had no memory left)"
-        else:
-            why = f"the engine process exited with status {code}"
-        lines = "\n".join(self._last_lines())
-        return f"{why}; its last lines:\n{lines}" if lines else why
-
-    def _last_lines(self) -> list[str]:
-        lines = list(self._lines)
-        # A crash is followed by the stacks of all threads: what was said right before it tells more.
-        crash = next((at for at, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
-        end = len(lines) if crash is None else crash + 1 + STACK_LINES
-        return lines[max(0, end - SHOWN_LINES) : end]
+    def _autopsy(self) -> death.Death:
+        lines, planned, status = list(self._lines), self.planned, self._process.returncode
+        before, now = self._oom_kills, death.oom_kills()
+        found = death.diagnose(
+            status if status is not None else 1,
+            lines,
+            planned,
+            memory_ran_out=now > before if now is not None and before is not None else None,
+            file_now=death.file_state(planned.path) if planned is not None else None,
+        )
+        return dataclasses.replace(found, log=death.write_log(lines, self.pid))

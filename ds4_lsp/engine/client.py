@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ds4_lsp.engine import build
+from ds4_lsp.engine.death import Planned, file_state
 from ds4_lsp.engine.exchange import Exchange, Operation
 from ds4_lsp.engine.frames import common_prefix, fingerprint, tokens_array
 from ds4_lsp.engine.paths import absolute, model_file
@@ -22,7 +26,7 @@ from ds4_lsp.ports import (
     Segment,
     Synced,
 )
-from ds4_lsp.protocol.errors import Cancelled, Ds4Error, NoModel
+from ds4_lsp.protocol.errors import Cancelled, Ds4Error, EngineDied, ModelLoadFailed, NoModel
 from ds4_lsp.protocol.recommended import Advice
 from ds4_lsp.protocol.settings import ModelSettings
 
@@ -55,10 +59,21 @@ class EngineClient:
     def kv(self) -> Sequence[int]:
         return self._exchange.kv
 
+    @property
+    def planned(self) -> Planned | None:
+        """What is loaded, as it was planned; for ``ds4-lsp doctor``."""
+        return self._exchange.planned
+
     # --- the model ------------------------------------------------------------------------------------------------
 
     async def load(
-        self, settings: ModelSettings, *, context_is_default: bool, on_progress: OnProgress, cancel: Cancel
+        self,
+        settings: ModelSettings,
+        *,
+        context_is_default: bool,
+        on_progress: OnProgress,
+        cancel: Cancel,
+        by_itself: bool = False,
     ) -> ModelInfo:
         if settings.path is None:
             raise NoModel("no model is configured: set model.path, or fetch one with `ds4-lsp model fetch`")
@@ -71,11 +86,12 @@ class EngineClient:
                 "contextIsDefault": context_is_default,
                 "swaFull": self._swa_full,
             }
-            # Each model gets a process of its own: nothing of the former one, memory or GPU state, can linger.
-            await exchange.stop()
+            stops = exchange.stops
+            await self._may_start(fields, by_itself)
             if cancel.is_set:
                 raise Cancelled("loading the model was cancelled")
-            await exchange.start()
+            # Each model gets a process of its own: nothing of the former one, memory or GPU state, can linger.
+            await exchange.start(stops)
             result, _ = await exchange.run(operation, fields, array("i"), cancel)
             info = self._info = _model_info(result["info"])
             exchange.ready = True
@@ -95,6 +111,19 @@ class EngineClient:
                 self._said.add(note)
                 log.warning("%s", note)
         return info
+
+    async def _may_start(self, fields: dict[str, Any], by_itself: bool) -> None:
+        """Refuse what is known to die. Raises ``ModelLoadFailed`` and ``EngineDied``."""
+        path = fields["settings"]["path"]
+        # A build or a file that was mended is worth another try.
+        files = [str(Path(sys.prefix) / build.RECORD), path]
+        evidence = fields, [await asyncio.to_thread(file_state, file) for file in files]
+        if by_itself and (refusal := self._exchange.deaths.refusal(evidence)) is not None:
+            raise EngineDied(refusal)
+        self._exchange.evidence = evidence
+        unfit = await asyncio.to_thread(build.unfit)
+        if unfit is not None:
+            raise ModelLoadFailed(unfit)
 
     async def unload(self) -> None:
         """Free the model's memory. Raises ``Busy`` while an operation runs."""
@@ -138,6 +167,8 @@ class EngineClient:
         operation.on_tokens = on_tokens
         result = await self._evaluate(operation, request.tokens, fields, cancel)
         generated = result["generated"]
+        if generated["reason"] != "cancelled":
+            self._exchange.deaths.forget()
         sampled = operation.stream[operation.asked :]
         return Generated(
             tokens=tuple(sampled[: generated["count"]]),

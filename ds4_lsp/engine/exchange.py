@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ds4_lsp.engine.child import Child
+from ds4_lsp.engine.death import Death, Deaths, Planned
 from ds4_lsp.engine.frames import FrameError, decode_tokens, fingerprint
 from ds4_lsp.ports import Cancel, OnProgress, OnTokens
 from ds4_lsp.protocol.errors import Busy, Ds4Error, EngineDied, InvalidRequest, NoModel
@@ -60,7 +61,16 @@ class Exchange:
         self._unfinished: dict[int, Operation] = {}
         self._asked: dict[int, asyncio.Future[Reply]] = {}
         self._last_id = 0
-        self._stops = 0
+        self.stops = 0
+        """How often the process was asked to end. Who starts one must not miss that."""
+        self.deaths = Deaths()
+        self.evidence: object = None
+        """What the running load depends on, or the last one. Set by whoever loads."""
+
+    @property
+    def planned(self) -> Planned | None:
+        """What is loaded, or being loaded."""
+        return self._child.planned if self._child is not None else None
 
     @property
     def pid(self) -> int | None:
@@ -82,18 +92,21 @@ class Exchange:
 
     # --- the process ----------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Start a process, in place of the one there is. Raises ``EngineDied`` when it is stopped meanwhile."""
+    async def start(self, stops: int) -> None:
+        """Start a process, in place of the one there is. Raises ``EngineDied`` when it is stopped meanwhile;
+        ``stops``: as it was when that became the aim."""
+        if self.stops != stops:
+            raise EngineDied("the engine was stopped while it started")
         await self.stop()
-        stops = self._stops
+        stops = self.stops
         self._child = await Child.start(self._on_message, self._on_end)
-        if self._stops != stops:
+        if self.stops != stops:
             await self.stop()
             raise EngineDied("the engine was stopped while it started")
 
     async def stop(self) -> None:
         """End the process, whatever it does."""
-        self._stops += 1
+        self.stops += 1
         if self._child is not None:
             await self._child.stop()
 
@@ -194,6 +207,9 @@ class Exchange:
             return
         if event == "progress":
             self._on_progress(operation, header)
+        elif event == "planned":
+            if self._child is not None:
+                self._child.planned = Planned(**header["plan"])
         elif event == "tokens":
             self._on_tokens(operation, header["text"], header["kv"], tokens)
         elif event == "released":
@@ -251,11 +267,14 @@ class Exchange:
         log.error("the engine's KV of %d tokens is not what %s asked for: it will be read back", length, operation.kind)
         self._mirror, self._mirror_known = array("i"), False
 
-    def _on_end(self, why: str) -> None:
+    def _on_end(self, death: Death | None) -> None:
         self._child = None
         self.ready = False
         self._mirror, self._mirror_known = array("i"), True
-        error = EngineDied(f"{why}\nThe next prompt starts a new engine.")
+        why = "The engine was stopped." if death is None else self.deaths.note(death, self.evidence)
+        if death is not None:
+            log.error("%s", " ".join(why.splitlines()))
+        error = EngineDied(why)
         waiting = [operation.future for operation in self._unfinished.values()] + list(self._asked.values())
         for operation in list(self._unfinished.values()):
             operation.held = None
@@ -264,8 +283,6 @@ class Exchange:
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
-        if not waiting:
-            log.info("%s", why)
 
 
 def _retrieve(future: asyncio.Future[Reply]) -> None:

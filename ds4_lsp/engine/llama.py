@@ -18,7 +18,7 @@ LOG_LINES = 40
 
 def _install(flag: str) -> str:
     return (
-        f'`touch requirements.lock; CMAKE_ARGS="{flag}" make install` in a checkout, else '
+        f'`CMAKE_ARGS="{flag}" make install` in a checkout, else '
         f'`CMAKE_ARGS="{flag}" pip install --force-reinstall --no-cache-dir llama-cpp-python`'
     )
 

@@ -72,6 +72,7 @@ class Operations:
             raise InvalidRequest("a model is loaded: each gets a process of its own")
         fields = request.fields
         planned = plan(fields["settings"], context_is_default=fields["contextIsDefault"], full_window=fields["swaFull"])
+        self._send(request, "planned", {"plan": planned.described()})
 
         def progress(done: int, total: int) -> None:
             self._send(request, "progress", {"done": done, "total": total})

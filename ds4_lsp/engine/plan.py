@@ -14,7 +14,7 @@ import psutil
 
 from ds4_lsp.engine import llama
 from ds4_lsp.engine.gguf_header import Header, read_header
-from ds4_lsp.engine.requirements import BYTES_PER_VALUE, available_ram, estimate, in_words, shortage
+from ds4_lsp.engine.requirements import BYTES_PER_VALUE, Need, available_ram, estimate, in_words, shortage
 from ds4_lsp.protocol.errors import ModelLoadFailed, NoModel
 from ds4_lsp.protocol.recommended import Advice, recommended
 
@@ -43,6 +43,29 @@ class Plan:
     devices: tuple[llama.Device, ...]
     recommended: tuple[Advice, ...]
     notes: tuple[str, ...]
+
+    @property
+    def need(self) -> Need:
+        """Memory, by an estimate."""
+        return estimate(self.header, self.context_size, self.kv_type, self.ubatch_size, self.flash_attention != 0)
+
+    def described(self) -> dict[str, Any]:
+        """``death.Planned``'s fields."""
+        need, layers = self.need, int(self.header.value("block_count", 0) or 0) + 1
+        return {
+            "name": self.name,
+            "path": str(self.header.path),
+            "size": self.header.size,
+            "mtime_ns": self.header.mtime_ns,
+            "context_size": self.context_size,
+            "kv_type": self.kv_type,
+            "gpu": self.gpu,
+            "layers": layers,
+            "gpu_layers": min(layers, self.gpu_layers) if self.gpu else 0,
+            "weights": need.weights,
+            "kv": need.kv,
+            "compute": need.compute,
+        }
 
     @property
     def fingerprint(self) -> str:
@@ -167,7 +190,7 @@ def default_threads() -> int:
 
 
 def _check_memory(plan: Plan, gpu_layers: int) -> None:
-    need = estimate(plan.header, plan.context_size, plan.kv_type, plan.ubatch_size, plan.flash_attention != 0)
+    need = plan.need
     layers = plan.header.value("block_count", 0)
     short = shortage(need, layers, gpu_layers, plan.devices, available_ram())
     if short is None:

@@ -6,7 +6,7 @@
     ├── Busy                      busy              the engine or session does something that excludes the request
     ├── NoModel                   noModel           no model is configured or loaded
     ├── ModelLoadFailed           modelLoad         a model file is missing, corrupt or does not fit
-    ├── EngineDied                engineDied        the engine process ended; its last log lines are in the message
+    ├── EngineDied                engineDied        the engine process ended: why, what to do, and where its log is
     ├── NotFound                  notFound          a session, job, file or turn does not exist
     ├── Ambiguous                 ambiguous         a prefix or an edit target matches more than once
     ├── StaleFileTag              staleFileTag      an edit names text that is not there (any more)

@@ -30,7 +30,15 @@ class Driver:
         self.progress: list[tuple[int, int]] = []
         self._waiting: list[tuple[int, asyncio.Event]] = []
 
-    async def load(self, path: Path, *, default: bool = False, cancel: Cancel | None = None, **settings: Any) -> Any:
+    async def load(
+        self,
+        path: Path,
+        *,
+        default: bool = False,
+        cancel: Cancel | None = None,
+        by_itself: bool = False,
+        **settings: Any,
+    ) -> Any:
         self.progress = []
         settings = {"context_size": CONTEXT, "threads": 1, "batch_size": 64} | settings
         return await self.client.load(
@@ -38,6 +46,7 @@ class Driver:
             context_is_default=default,
             on_progress=self._progressed,
             cancel=cancel or Cancel(),
+            by_itself=by_itself,
         )
 
     async def tokens(self, text: str, *, special: bool = False) -> list[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
+from ds4_lsp.engine import build
 from ds4_lsp.ports import Cancel, Forced
-from ds4_lsp.protocol.errors import Cancelled, EngineDied, NoModel
+from ds4_lsp.protocol.errors import Cancelled, EngineDied, ModelLoadFailed, NoModel
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -45,7 +48,8 @@ async def test_a_death_at_work_is_told_with_its_last_lines_and_the_next_load_wor
         await driver.generate(list(range(100, 300)), 10, forced=Forced("a b c d e f g h"))
         await driver.client.save(tmp_path / "snapshot")
     assert "SIG" in caught.value.message
-    assert "its last lines" in caught.value.message
+    assert len(caught.value.message.splitlines()) <= 3
+    assert "The next prompt starts a new engine." in caught.value.message
     assert list(driver.client.kv) == []
     with pytest.raises(NoModel):
         await driver.sync([1])
@@ -110,3 +114,85 @@ async def test_a_cancelled_load_says_so_and_leaves_no_process(fresh: Any, small_
     cancelled.set()
     with pytest.raises(Cancelled):
         await driver.load(small_model, cancel=cancelled)
+
+
+async def dies(driver: Any, model: Path, **options: Any) -> str:
+    with pytest.raises(EngineDied) as caught:
+        await driver.load(model, **options)
+        await driver.generate(list(range(100, 300)), 4)
+    lines = caught.value.message.splitlines()
+    assert len(lines) <= 3
+    return str(caught.value.message)
+
+
+def read_private(path: str) -> tuple[str, int]:
+    return Path(path).read_text(), Path(path).stat().st_mode & 0o777
+
+
+async def test_what_the_engine_said_is_in_a_file_that_is_named_and_private(
+    fresh: Any, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DS4_LSP_FAULT", "prefill:abort")
+    message = await dies(await fresh(), tiny_model)
+    found = re.search(r"Its log: (\S+)$", message)
+    assert found is not None
+    text, mode = read_private(found[1])
+    assert mode == 0o600
+    assert "llama_model_loader" in text
+    assert "Fatal Python error: Aborted" in text
+
+
+async def test_an_illegal_instruction_names_the_command_that_mends_it(
+    fresh: Any, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DS4_LSP_FAULT", "prefill:ill")
+    what, remedy, _ = (await dies(await fresh(), tiny_model)).splitlines()
+    assert "(SIGILL): the installed llama.cpp does not fit this CPU" in what
+    assert re.search(r": make -C \S+ install LLAMA_CPP_NATIVE=off$", remedy)
+
+
+async def test_after_two_deaths_of_one_cause_nothing_is_loaded_by_itself_until_something_is_changed(
+    fresh: Any, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = await fresh()
+    model = tmp_path / "model.gguf"
+    shutil.copyfile(tiny_model, model)
+    monkeypatch.setenv("DS4_LSP_FAULT", "prefill:abort")
+    assert "next prompt" in await dies(driver, model, by_itself=True)
+    assert "second such death" in await dies(driver, model, by_itself=True)
+    # The fault is gone, but nobody can know that.
+    monkeypatch.delenv("DS4_LSP_FAULT")
+    with pytest.raises(EngineDied, match="second such death"):
+        await driver.load(model, by_itself=True)
+    assert driver.client.status.pid is None
+    await driver.load(model, by_itself=True, batch_size=32)
+    os.utime(model, (1, 1))
+    await driver.load(model, by_itself=True)
+    await driver.load(model)
+    assert (await driver.generate([1, 2, 3], 2)).tokens
+    await driver.load(model, by_itself=True)
+
+
+async def test_a_reply_between_two_deaths_and_another_cause_begin_the_count_anew(
+    fresh: Any, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = await fresh()
+    for fault, answered in (("prefill:abort", True), ("prefill:abort", False), ("prefill:kill", False)):
+        monkeypatch.setenv("DS4_LSP_FAULT", fault)
+        assert "next prompt" in await dies(driver, tiny_model, by_itself=True)
+        if answered:
+            monkeypatch.delenv("DS4_LSP_FAULT")
+            await driver.load(tiny_model, by_itself=True)
+            assert (await driver.generate([1, 2, 3], 2)).tokens
+
+
+async def test_a_build_for_another_cpu_is_not_started(
+    fresh: Any, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.write(tmp_path, build.Record("a build", ("avx9000",), ("avx9000",)))
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    driver = await fresh()
+    with pytest.raises(ModelLoadFailed, match="another CPU, one with avx9000") as caught:
+        await driver.load(tiny_model)
+    assert re.search(r"make -C \S+ install$", caught.value.message)
+    assert driver.client.status.pid is None

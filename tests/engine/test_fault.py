@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +42,8 @@ def test_nothing_fires_unless_asked(fired: list[int]) -> None:
 def test_an_unknown_signal_is_refused() -> None:
     with pytest.raises(ValueError, match="signal is one of"):
         Faults("load:sneeze", None)
+
+
+def test_ill_is_an_instruction_and_no_signal_sent() -> None:
+    code = "from ds4_lsp.engine.fault import Faults; import os; os.kill = None; Faults('load:ill', None).hit('load')"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGILL

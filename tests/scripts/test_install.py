@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,13 +15,26 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ("requirements.lock", "requirements-build.lock")
 
 
+def script(name: str) -> ModuleType:
+    """A script as a module; those that it imports by their plain names are the same ones."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
 @pytest.fixture(scope="module")
-def install() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ds4_install", ROOT / "scripts" / "install.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def install() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))
+        yield script("install")
+
+
+@pytest.fixture(scope="module")
+def llama_wheel(install: ModuleType) -> ModuleType:
+    return script("llama_wheel")
 
 
 def test_the_lock_splits_into_the_compiled_package_and_the_rest(install: ModuleType) -> None:
@@ -59,8 +73,8 @@ def test_the_lock_holds_every_direct_dependency() -> None:
     assert {re.split(r"[<>=]", item)[0] for item in wanted} <= locked
 
 
-def test_the_users_cmake_arguments_come_first_and_ours_are_kept(install: ModuleType, tmp_path: Path) -> None:
-    args = install.cmake_args({"CMAKE_ARGS": "-DGGML_CUDA=on"}, tmp_path / "x.cmake").split()
+def test_the_users_cmake_arguments_come_first_and_ours_are_kept(llama_wheel: ModuleType, tmp_path: Path) -> None:
+    args = llama_wheel.cmake_args({"CMAKE_ARGS": "-DGGML_CUDA=on"}, tmp_path / "x.cmake").split()
     assert args[0] == "-DGGML_CUDA=on"
     assert f"-DCMAKE_PROJECT_INCLUDE={tmp_path / 'x.cmake'}" in args
 
@@ -77,7 +91,7 @@ def test_the_users_cmake_arguments_come_first_and_ours_are_kept(install: ModuleT
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_whatever_changes_the_build_changes_the_wheels_key(install: ModuleType, other: dict[str, object]) -> None:
+def test_whatever_changes_the_build_changes_the_wheels_key(llama_wheel: ModuleType, other: dict[str, object]) -> None:
     base = {
         "entry": "llama-cpp-python==0.3.36 --hash=sha256:ab",
         "python_tag": "cp311",
@@ -85,24 +99,26 @@ def test_whatever_changes_the_build_changes_the_wheels_key(install: ModuleType, 
         "cpu": "avx2",
         "environment": {},
     }
-    key = install.wheel_key(**base)
+    key = llama_wheel.wheel_key(**base)
     assert key.startswith("0.3.36-cp311-x86_64-")
-    assert install.wheel_key(**base) == key != install.wheel_key(**(base | other))
+    assert llama_wheel.wheel_key(**base) == key != llama_wheel.wheel_key(**(base | other))
 
 
-def test_our_own_build_options_are_part_of_the_wheels_key(install: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_build_options_are_part_of_the_wheels_key(
+    llama_wheel: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     base = ("llama-cpp-python==0.3.36 --hash=sha256:ab", "cp311", "x86_64", "avx2", {})
-    key = install.wheel_key(*base)
-    monkeypatch.setattr(install, "OURS", "-DGGML_RPC=OFF")
-    assert install.wheel_key(*base) != key
+    key = llama_wheel.wheel_key(*base)
+    monkeypatch.setattr(llama_wheel, "OURS", "-DGGML_RPC=OFF")
+    assert llama_wheel.wheel_key(*base) != key
 
 
 def test_without_a_compiler_and_without_root_the_message_says_what_to_install(
-    install: ModuleType, monkeypatch: pytest.MonkeyPatch
+    llama_wheel: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(install.InstallError, match=r"g\+\+"):
-        install.need_compiler({})
+    with pytest.raises(llama_wheel.InstallError, match=r"g\+\+"):
+        llama_wheel.need_compiler({})
 
 
 def test_the_makefile_lists_its_targets() -> None:
