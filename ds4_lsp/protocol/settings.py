@@ -15,8 +15,8 @@ from pydantic.alias_generators import to_camel
 from ds4_lsp.protocol.text import refuse_lone_surrogates
 
 Permission = Literal["ask", "allow", "deny"]
-ToolSyntax = Literal["auto", "dsml", "hermes", "xml"]
-"""The names of :mod:`ds4_lsp.syntax.registry`."""
+ToolSyntax = Literal["auto", "template", "dsml", "hermes", "xml"]
+"""``template``, and the names of :mod:`ds4_lsp.syntax.registry`."""
 Thinking = Literal["off", "on", "low", "medium", "high", "max"]
 
 RENAMED = {"dsml.grammar": "tools.grammar"}
@@ -135,8 +135,8 @@ class SessionSettings(Section):
 class ToolSettings(Section):
     syntax: ToolSyntax = Field(
         "auto",
-        description="How tool calls are written. auto: as the model's chat template does; dsml: as DeepSeek V4; "
-        "hermes: JSON in <tool_call>, as Qwen3; xml: as Qwen3-Coder.",
+        description="How tool calls are written. auto: what serves the model best; template: its own way; "
+        "dsml: as DeepSeek V4; hermes: JSON in <tool_call>, as Qwen3; xml: as Qwen3-Coder.",
     )
     grammar: bool = Field(True, description="Constrain tool calls by a grammar made from the tools' schemas.")
 

@@ -42,7 +42,14 @@ def _metadata(source: Path) -> dict[str, Any]:
 
 class _Builder:
     def __init__(
-        self, path: Path, architecture: str, source: Path, eos_text: str | None, named: Mapping[int, tuple[str, str]]
+        self,
+        path: Path,
+        architecture: str,
+        source: Path,
+        *,
+        eos_text: str | None,
+        named: Mapping[int, tuple[str, str]],
+        template: str | None,
     ) -> None:
         self._random = np.random.default_rng(1)
         self.writer = gguf.GGUFWriter(path, architecture)
@@ -56,6 +63,8 @@ class _Builder:
         for index, (text, kind) in named.items():
             texts[index], kinds[index] = text, gguf.TokenType[kind]
         metadata |= {"tokenizer.ggml.tokens": texts, "tokenizer.ggml.token_type": kinds}
+        if template is not None:
+            metadata["tokenizer.chat_template"] = template
         for key in _VOCABULARY:
             value = metadata[key]
             if isinstance(value, list):
@@ -92,8 +101,9 @@ def _frame(
     trained: int = 4096,
     eos_text: str | None = None,
     named: Mapping[int, tuple[str, str]] = MappingProxyType({}),
+    template: str | None = None,
 ) -> _Builder:
-    build = _Builder(path, architecture, source, eos_text, named)
+    build = _Builder(path, architecture, source, eos_text=eos_text, named=named, template=template)
     writer = build.writer
     writer.add_name(f"Tiny {architecture}")
     writer.add_context_length(trained)
@@ -125,11 +135,14 @@ def llama(
     eos_text: str | None = None,
     named: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     sampling: Mapping[str, float] = MappingProxyType({}),
+    template: str | None = None,
 ) -> Path:
     """Full attention: any suffix can be dropped. ``eos_text``: a token that becomes EOS, marked as an ordinary one.
     ``named``: other texts and kinds (``CONTROL``, ``USER_DEFINED``, ``NORMAL``) of some tokens; no weight changes.
-    ``sampling``: the file's ``general.sampling.*``."""
-    build = _frame(path, "llama", source, layers=LAYERS, trained=trained, eos_text=eos_text, named=named)
+    ``sampling``: the file's ``general.sampling.*``; ``template``: another chat template."""
+    build = _frame(
+        path, "llama", source, layers=LAYERS, trained=trained, eos_text=eos_text, named=named, template=template
+    )
     build.writer.add_head_count(HEADS)
     build.writer.add_feed_forward_length(HIDDEN)
     build.writer.add_rope_dimension_count(HEAD)

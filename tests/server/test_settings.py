@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsp_client import PLAIN
 
+from ds4_lsp.agent.speech import TEMPLATE
 from ds4_lsp.protocol.schema import settings_fields
 from ds4_lsp.protocol.settings import Settings
 from ds4_lsp.server.settings import Sources, explicit, merge, parse, section_of
@@ -78,7 +79,7 @@ def test_every_sampling_key_may_be_null_and_levels_of_thinking_are_known() -> No
 
 
 def test_the_syntaxes_are_those_of_the_registry() -> None:
-    for name in NAMES:
+    for name in (*NAMES, TEMPLATE):
         assert parse({"tools": {"syntax": name}})[1] == []
     found, [problem] = parse({"tools": {"syntax": "yaml"}})
     assert (found.tools.syntax, problem.key) == ("auto", "tools.syntax")
