@@ -123,7 +123,7 @@ class RoundRunner:
         left = settings.sampling.most_tokens - outcome.usage.completion_tokens
         spoken = transcript.speech
         syntax = spoken.syntax
-        grammar = syntax.grammar([spec.taught() for spec in specs]) if settings.tools.grammar else None
+        grammar = syntax.grammar([spec.taught() for spec in specs])
         return GenerateRequest(
             tokens=tokens,
             max_tokens=max(1, min(left, room)),
@@ -133,7 +133,7 @@ class RoundRunner:
             goes_on=tuple(mark for mark in frames.inner_marks if mark not in spoken.closing),
             visible=spoken.closing,
             quiet=spoken.marks.quiet(thinking),
-            grammar=grammar.text if grammar else None,
+            grammar=grammar.text if grammar and settings.tools.grammar else None,
             grammar_triggers=grammar.triggers if grammar else (),
             forced=self._services.script.next("turn"),
         )

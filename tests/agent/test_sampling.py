@@ -25,3 +25,15 @@ async def test_what_is_set_and_what_is_recommended_reach_the_engine_and_the_stat
         assert status.model["sampling"]["topK"] == {"value": 30, "source": "the setting ds4.sampling.topK"}
     finally:
         stage.set(sampling={"temperature": 0.0, "topK": None, "seed": None})
+
+
+async def test_without_a_grammar_the_engine_knows_where_a_call_begins(stage: Any) -> None:
+    stage.set(tools={"grammar": False})
+    try:
+        stage.script("Yes.")
+        await stage.prompt("well?")
+        request, _ = stage.engine.asked[-1]
+        assert request.grammar is None
+        assert request.grammar_triggers == ("<｜DSML｜tool_calls>",)
+    finally:
+        stage.set(tools={"grammar": True})
