@@ -38,6 +38,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--tokens", type=int, default=Limits.tokens, help="most tokens generated in a job")
     parser.add_argument("--rounds", type=int, default=Limits.rounds, help="most replies in a job")
+    parser.add_argument("--syntax", default="auto", help="how tool calls are written: the setting ds4.tools.syntax")
     parser.add_argument("--context", type=int, default=Limits.context, help="the model's context, in tokens")
     parser.add_argument("--transcripts", type=Path, help="where they are kept; a new folder in build-evals else")
     parser.add_argument("--json", type=Path, help="write the results there")
@@ -101,7 +102,7 @@ async def _run(args: argparse.Namespace, model: str, jobs: Sequence[Job], folder
     sampling: dict[str, Any] = {"temperature": args.temperature, "seed": args.seed}
     stamp = f"{datetime.datetime.now():%Y-%m-%d-%H%M%S}"
     transcripts = args.transcripts or ROOT / "build-evals" / f"{Path(model).stem}-{stamp}"
-    async with serving(folder, model, limits, transcripts, sampling) as server:
+    async with serving(folder, model, limits, transcripts, sampling, syntax=args.syntax) as server:
         for job in jobs:
             result = await server.run(job)
             run.results.append(result)

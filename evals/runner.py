@@ -155,7 +155,7 @@ def _ended(stop: str, watcher: Watcher) -> str:
 
 @contextlib.asynccontextmanager
 async def serving(
-    folder: Path, model: str, limits: Limits, transcripts: Path, sampling: dict[str, Any]
+    folder: Path, model: str, limits: Limits, transcripts: Path, sampling: dict[str, Any], *, syntax: str = "auto"
 ) -> AsyncIterator[Server]:
     """The server, its workspace and sessions under ``folder``. Errors: ``ServerGone``, ``RpcError``."""
     watcher = Watcher(folder / "workspace", limits)
@@ -164,6 +164,7 @@ async def serving(
     settings = {
         "model": {"contextSize": limits.context},
         "sampling": {**sampling, "maxTokens": limits.tokens},
+        "tools": {"syntax": syntax},
         "sessions": {"directory": str(folder / "sessions"), "snapshots": False},
     }
     client = await Client.start(watcher, [watcher.workspace], settings=settings, options=["--model", model])

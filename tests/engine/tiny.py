@@ -59,6 +59,8 @@ class _Builder:
             kinds = list(metadata["tokenizer.ggml.token_type"])
             kinds[eos] = gguf.TokenType.USER_DEFINED
             metadata |= {"tokenizer.ggml.eos_token_id": eos, "tokenizer.ggml.token_type": kinds}
+        if template is not None:
+            metadata |= {"tokenizer.chat_template": template}
         texts, kinds = list(metadata["tokenizer.ggml.tokens"]), list(metadata["tokenizer.ggml.token_type"])
         for index, (text, kind) in named.items():
             texts[index], kinds[index] = text, gguf.TokenType[kind]
@@ -105,7 +107,7 @@ def _frame(
 ) -> _Builder:
     build = _Builder(path, architecture, source, eos_text=eos_text, named=named, template=template)
     writer = build.writer
-    writer.add_name(f"Tiny {architecture}")
+    writer.add_name(f"Tiny {architecture}" if template is None else "Tiny with a template")
     writer.add_context_length(trained)
     writer.add_embedding_length(WIDTH)
     writer.add_block_count(layers)
