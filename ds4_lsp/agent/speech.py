@@ -3,12 +3,14 @@ like. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ds4_lsp.chat.frames import Frames
 from ds4_lsp.syntax.block import Syntax
 from ds4_lsp.syntax.registry import named, recognise, understood
+from ds4_lsp.syntax.samples import CallSamples
 from ds4_lsp.syntax.thinking import THINK, Marks
 
 AUTO = "auto"
@@ -40,7 +42,7 @@ class Speech:
 def speech(frames: Frames, wanted: str) -> Speech:
     """``wanted``: the setting ``ds4.tools.syntax``."""
     marks = _marks(frames)
-    own = recognise(frames.called.samples) if frames.called else None
+    own = recognise(_without_thought(frames.called.samples, marks)) if frames.called else None
     if wanted in (AUTO, TEMPLATE):
         if own is not None:
             return Speech(own, marks, native=True)
@@ -54,6 +56,17 @@ def speech(frames: Frames, wanted: str) -> Speech:
         return Speech(found.syntax, found.marks, found.native, note)
     native = own is not None and own.shape == chosen.shape
     return Speech(own if native and own is not None else chosen, marks, native)
+
+
+def _without_thought(samples: CallSamples, marks: Marks) -> CallSamples:
+    """Samples without the empty thought that some templates begin a reply with: it is no mark of a call."""
+    for opening, closing in marks.pairs:
+        empty = re.compile(rf"\s*{re.escape(opening)}\s*{re.escape(closing)}\s*")
+        if closing and samples.one and (found := empty.match(samples.one)):
+            thought = found.group()
+            texts = {name: getattr(samples, name) for name in ("one", "two", "after_text", "empty")}
+            return replace(samples, **{name: text and text.removeprefix(thought) for name, text in texts.items()})
+    return samples
 
 
 def _marks(frames: Frames) -> Marks:

@@ -154,15 +154,17 @@ class Syntax:
     def segments(self, calls: Sequence[MadeCall], *, text_precedes: bool = False) -> list[Segment]:
         """The same; marks are special, names and values are not: they may be a file's text."""
         shape = self.shape
-        marks = shape.head.lstrip() if text_precedes else shape.head
-        segments = [Segment((shape.gap if text_precedes else "") + marks, special=True)]
+        # The gap holds all white space behind a text, also what a reply without one begins with.
+        head = shape.head.lstrip() if text_precedes else shape.head
+        segments = [Segment((shape.gap if text_precedes else "") + head, special=True)]
         for index, (name, arguments, call_id) in enumerate(calls):
 
             def mark(text: str, index: int = index, name: str = name, call_id: str = call_id) -> Segment:
                 return Segment(shape.fill(text, index=index, call_id=call_id, name=name), special=True)
 
             segments += [mark(shape.between)] if index else []
-            segments += [mark(shape.before), Segment(name), mark(shape.middle)]
+            before = shape.before.lstrip() if text_precedes and not index and not head else shape.before
+            segments += [mark(before), Segment(name), mark(shape.middle)]
             segments += [*self.argument_segments(arguments), mark(shape.after)]
         segments.append(Segment(shape.tail, special=True))
         return [segment for segment in segments if segment.text]

@@ -148,4 +148,4 @@ def _gap(samples: CallSamples, lead: str) -> str:
     _, _, after = samples.after_text.partition(samples.text)
     opening = lead.lstrip()
     at = after.find(opening) if opening else 0
-    return after[: at - (len(lead) - len(opening))] if at > 0 else ""
+    return after[:at] if at > 0 else ""

@@ -131,6 +131,8 @@ SAMPLES = {
     ),
     "function": samples(lambda n, a, *_: f"<function={n}>{json.dumps(a)}</function>", between="", gap=""),
     "xml": samples(xml, gap="\n\n"),
+    "after a line break": samples(around, head="\n<tool_calls>[", between=", ", tail="]</tool_calls>", gap=""),
+    "each after a line break": samples(lambda n, a, *_: f"\n<call>{around(n, a)}</call>", between="", gap=""),
     "quoted": samples(quoted, between="", head="<m:tool_call>\n", tail="</m:tool_call>"),
     "pairs": samples(pairs),
     "tight pairs": samples(tight_pairs, between="", gap=""),
