@@ -133,7 +133,7 @@ def described(run: Run) -> str:
 
 def section(old: Run | None, new: Run, peer: Run | None) -> str:
     """What the page says of a model."""
-    runs = [("before", old), ("now", new), ("mini-swe-agent", peer)]
+    runs = [("before", old), ("now" if old else str(new.about["commit"]), new), ("mini-swe-agent", peer)]
     shown = [(label, run) for label, run in runs if run is not None]
     told = "\n".join(f"- {label}: {described(run)}" for label, run in shown)
     return f"{told}\n\n{overview(shown)}\n{jobs(old, new)}"
