@@ -134,6 +134,7 @@ def _about(args: argparse.Namespace, model: str) -> dict[str, Any]:
         "tokens": args.tokens,
         "rounds": args.rounds,
         "context": args.context,
+        "syntax": args.syntax,
     }
 
 

@@ -125,9 +125,10 @@ def _mark(result: Result | None) -> str:
 
 def described(run: Run) -> str:
     about = run.about
+    calls = f", calls written as `{about['syntax']}`" if "syntax" in about else ""
     return (
         f"{about['model']}, commit {about['commit']}, temperature {about['temperature']}, at most {about['tokens']} "
-        f"tokens and {about['rounds']} rounds a job, context {about['context']}, {about['date']}."
+        f"tokens and {about['rounds']} rounds a job, context {about['context']}{calls}, {about['date']}."
     )
 
 
