@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import filelock
+import hypothesis
 import pytest
 
 from benchmarks import model, tiny_model
@@ -48,26 +49,47 @@ DEEPSEEK_HEADER = Entry(
 )
 
 
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("suite")
+
 MODELS = {"small_model", "gemma_model", "deepseek_header"}
 """The fixtures that give a real model's file."""
 LONGEST = ("editors/test_vscode.py", "editors/test_neovim.py", "e2e", "agent", "engine", "cli", "benchmarks", "server")
 """Files and rooms that take longest, in that order: what begins last should be short, or one process works alone."""
+SERVERS = {"server_command", "start", "connect", "editor"}
+"""The fixtures of the server room that start a server."""
+PROCESSES = (
+    "chat/test_archive.py",
+    "cli/test_fetch",
+    "cli/test_main.py",
+    "cli/test_sessions_faults.py",
+    "evals/test_jobs.py",
+    "scripts",
+)
+"""Files that start many other programs."""
 ROOT = Path(__file__).parent
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a model or an editor, and begin with what takes long."""
+    """Mark what needs a model, an editor or many processes, and begin with what takes long."""
 
     def rank(item: pytest.Item) -> int:
         name = item.path.relative_to(ROOT).as_posix()
         return next((place for place, prefix in enumerate(LONGEST) if name.startswith(prefix)), len(LONGEST))
 
     for item in items:
-        if MODELS & set(getattr(item, "fixturenames", ())):
+        name = item.path.relative_to(ROOT).as_posix()
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if fixtures & MODELS:
             item.add_marker("model")
-        if item.path.is_relative_to(ROOT / "editors"):
+        if name.startswith("editors/"):
             item.add_marker("editor")
+        if name.startswith(PROCESSES) or (name.startswith("server/") and fixtures & SERVERS):
+            item.add_marker("process")
     items.sort(key=rank)
 
 

@@ -224,6 +224,7 @@ class Scripted:
         def late() -> None:
             self.listener.event("s1", turn, "text", delta="too late")
             self.listener.event("s1", turn, "state", state="idle")
+            self.listener.event("s1", turn, "notice", text="that was late")
 
         asyncio.get_running_loop().call_later(0.1, late)
         return "soon"

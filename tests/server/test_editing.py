@@ -162,9 +162,11 @@ class Race:
         if kind == "old":
             assert landing.before.count(target["old"]) == 1
             head, _, tail = landing.before.partition(target["old"])
-            if (head[-1:], new, tail[:1]) == ("\r", "", "\n"):
-                # The empty line that is left keeps apart what would be one line end.
-                new = "\r"
+            if not new and head[-1:] in ("", "\r", "\n") and tail[:1] in ("", "\r", "\n"):
+                # A whole line goes with its end.
+                number = len(rows_of(head)) + 1
+                self._is_exactly_there(landing, rows_of(landing.before)[number - 1 : number], number, "")
+                return
             assert landing.after == head + new + tail
             return
         first = result["startLine"]

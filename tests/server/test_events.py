@@ -99,9 +99,13 @@ async def test_a_turn_is_told_in_order_and_in_few_messages(connect: Any) -> None
 async def test_late_events_are_not_told_as_the_turns(connect: Any) -> None:
     client = await connect(GUARDED)
     await client.run("ds4.prompt", {"text": "late"})
-    count = len(client.events())
-    await client.wait(lambda: len(client.events()) > count)
-    assert client.events()[count:] == [{"sessionId": "s1", "turn": 0, "kind": "state", "state": "idle"}]
+    await client.wait(lambda: client.events("notice"))
+    kinds = [event["kind"] for event in client.events()]
+    of = {"sessionId": "s1", "turn": 0}
+    assert client.events()[kinds.index("turn.end") + 1 :] == [
+        of | {"kind": "state", "state": "idle"},
+        of | {"kind": "notice", "text": "that was late"},
+    ]
 
 
 async def test_a_client_without_events_gets_none_and_is_shown_the_answer_of_a_prompt_it_does_not_wait_for(
@@ -125,8 +129,7 @@ async def test_a_client_without_events_gets_none_and_is_shown_the_answer_of_a_pr
 async def test_the_servers_status_is_told_once_per_change(connect: Any) -> None:
     client = await connect(GUARDED)
     await client.run("ds4.prompt", {"text": "late"})
-    count = len(client.events())
-    await client.wait(lambda: len(client.events()) > count)
+    await client.wait(lambda: client.events("notice"))
     assert client.notifications("experimental/serverStatus") == [{"health": "ok", "quiescent": True}]
     await client.run("ds4.prompt", {"text": "stuck"})
     await client.wait(lambda: len(client.notifications("experimental/serverStatus")) == 2)
