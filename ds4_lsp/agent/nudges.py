@@ -9,12 +9,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["silent", "announced", "claimed"]
+Kind = Literal["silent", "announced", "claimed", "unread"]
 
 TOLD: dict[Kind, str] = {
     "silent": "[Your reply had no text and no call. Answer the user in plain text, or make a call.]",
     "claimed": "[No call of this turn has changed a file, and code in a reply changes none. Make the change with a "
     "call; if none was asked for, say so in one sentence.]",
+    "unread": "[This was no readable call, and nothing was done: its JSON is not valid. In a text a quote is written "
+    'as \\" and a line break as \\n. Make the call again; as `old` and `new` give only the lines that change.]',
     "announced": "[You said what you would do, but made no call. Make it now. If all is done, say so in one sentence.]",
 }
 SILENT = "[Stopped: the model gave no answer, also when it was asked for one. Rephrase the request and try again.]"
@@ -56,6 +58,9 @@ def claims_a_change(said: str, prompt: str) -> bool:
     return _CLAIMS.search(said) is not None or ("```" in said and _ASKS.search(prompt) is not None)
 
 
+_CALL = re.compile(r'(?:```(?:json)?\s*|<tool_call>\s*)?\{\s*"name"\s*:\s*"\w+"\s*,\s*"(?:arguments|parameters)"\s*:')
+
+
 @dataclass
 class Nudges:
     """Of one turn, whose prompt is ``prompt``."""
@@ -66,7 +71,7 @@ class Nudges:
     def judge(self, said: str, *, changed: bool = True) -> Kind | None:
         """What is wrong with a reply without calls that said ``said``, where the model has not been told yet.
         ``changed``: whether a call of the turn has changed something."""
-        kind = silent_or_announced(said)
+        kind = "unread" if _CALL.match(said.strip()) else silent_or_announced(said)
         if kind is None and not changed and claims_a_change(said, self.prompt):
             kind = "claimed"
         if kind is None or kind in self._told:

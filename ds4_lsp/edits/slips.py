@@ -100,6 +100,10 @@ def _as_named(new: list[str], first: int, said: Sequence[str]) -> list[str] | No
 def _by_shape(old: str, named: Sequence[str], new: str, rows: Sequence[str]) -> Mended | Refusal:
     """``old`` with another indentation than the file's: its place must be the only one of that shape."""
     places = _places(named, rows, str.strip)
+    if not places and (core := _core(old, new, rows)) is not None:
+        old, new = core
+        named = _rows(old)
+        places = _places(named, rows, str.strip)
     if len(places) != 1:
         return Mended(OldText(old), new)
     target = _lines(places[0], named)
@@ -111,6 +115,31 @@ def _by_shape(old: str, named: Sequence[str], new: str, rows: Sequence[str]) -> 
         message = "`old` is indented otherwise than the file, and `new` cannot be brought to the file's indentation"
         return Refusal("staleFileTag", message, (target.start, target.end))
     return replace(mended, new="\n".join(fitted), notes=(*mended.notes, INDENTED))
+
+
+def _core(old: str, new: str, rows: Sequence[str]) -> tuple[str, str] | None:
+    """The lines that ``old`` and ``new`` do not share, where all of ``old`` stands in the text once but for white
+    space: a block that its author laid out anew. None where it does not, or where the lines alone are not certain."""
+    solid = _squeezed(old)
+    if not solid or len(_occurrences(_squeezed("\n".join(rows)), solid)) != 1:
+        return None
+    before, after = _rows(unify(old)), _rows(unify(new))
+    head = 0
+    while head < min(len(before), len(after)) and before[head] == after[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(before), len(after)) - head and before[-1 - tail] == after[-1 - tail]:
+        tail += 1
+    if head + tail == len(before) and head:
+        head -= 1
+    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
+    if not left or left == before or len(_places(left, rows, str.strip)) != 1:
+        return None
+    return "\n".join(left), "\n".join(right)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
 
 
 def _once(at: int, old: str, new: str, text: str, rows: Sequence[str]) -> Mended | Refusal:
@@ -130,7 +159,7 @@ def _once(at: int, old: str, new: str, text: str, rows: Sequence[str]) -> Mended
         # A piece of a line: its indentation stands there already.
         doubled = lead and not old[0].isspace() and fresh.startswith(lead)
         return replace(mended, new=fresh[len(lead) :] if doubled else fresh)
-    if lead and fresh and not fresh.startswith(lead):
+    if lead and fresh and (old[0].isspace() or not fresh.startswith(lead)):
         fresh = lead + fresh
     return replace(mended, target=Lines(first, first + old.rstrip("\n").count("\n"), by_text=True), new=fresh)
 

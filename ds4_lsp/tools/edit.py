@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from ds4_lsp.edits.guard import Lines, OldText, Target, Whole
 from ds4_lsp.edits.pages import header
+from ds4_lsp.edits.text import LineIndex
 from ds4_lsp.edits.uris import from_path
 from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest
 from ds4_lsp.tools.applying import EditDone, EditRequest, OnEdit, apply_guarded
@@ -19,6 +20,8 @@ from ds4_lsp.tools.guess import existing
 from ds4_lsp.tools.permissions import Gate
 from ds4_lsp.tools.refused import what_stands_there
 
+MOST_LEFT = 8
+"""Lines named in which a replaced name still stands."""
 NEXT = "[If that is all that was asked, say so in one sentence; else go on.]"
 """Small models repeat an edit that succeeded, for want of anything else to do."""
 
@@ -125,7 +128,7 @@ def report(done: EditDone, problems: Sequence[str] = ()) -> ToolResult:
     last = done.shown[-1][1] if done.shown else 0
     notes.append(header(name, edit.after_tag, first, last, total))
     return ToolResult(
-        "\n".join(filter(None, (*notes, done.around, NEXT))),
+        "\n".join(filter(None, (*notes, done.around, _left(done), NEXT))),
         shown=(Shown(from_path(edit.path), name, edit.after_tag, done.shown),),
         data={
             "fileTag": edit.after_tag,
@@ -136,6 +139,29 @@ def report(done: EditDone, problems: Sequence[str] = ()) -> ToolResult:
             **({"problems": list(problems)} if problems else {}),
         },
     )
+
+
+def _left(done: EditDone) -> str:
+    """Where a name still stands that the edit replaced by another one: renaming is seldom done in one place."""
+    if done.created or not done.changed:
+        return ""
+    old = _words("".join(LineIndex(done.edit.before).rows(*done.replaced)))
+    after = LineIndex(done.edit.after)
+    new = _words("".join(after.rows(done.start_line, done.end_line)))
+    gone, come = old - new, new - old
+    if len(gone) != 1 or len(come) != 1:
+        return ""
+    [name] = gone
+    pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    found = [str(number) for number, row in enumerate(after, 1) if pattern.search(row)]
+    if not found:
+        return ""
+    more = ", …" if len(found) > MOST_LEFT else ""
+    return f"[{name} still stands in {'line' if len(found) == 1 else 'lines'} {', '.join(found[:MOST_LEFT])}{more}.]"
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d]\w*", text))
 
 
 def _deed(done: EditDone) -> str:

@@ -112,3 +112,9 @@ def test_a_change_that_was_not_made_is_seen(said: str, prompt: str) -> None:
 )
 def test_what_is_no_claim_is_taken_as_none(said: str, prompt: str) -> None:
     assert Nudges(prompt).judge(said, changed=False) is None
+
+
+def test_a_call_that_could_not_be_read_is_no_answer() -> None:
+    broken = '{"name": "edit", "arguments": {"path": "a.py", "old": "x = "y"", "new": ""}}'
+    assert Nudges().judge(broken) == "unread"
+    assert Nudges().judge("The call is " + broken) is None

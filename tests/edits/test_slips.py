@@ -154,6 +154,7 @@ def test_a_whole_line_wins_over_pieces_of_others():
         ("result = 0", "result = 1\n    count = 0", ("result = 0", "result = 1\n    count = 0")),
         ("for value", "    for number", ("for value", "for number")),
         ("value in", "number in", ("value in", "number in")),
+        ("  result = 0", "  result = 1", ("result = 0", "result = 1")),
         ("    result = 0", "        result = 0", ("    result = 0", "        result = 0")),
     ],
 )
@@ -199,3 +200,18 @@ def test_a_piece_of_a_line_that_stands_there_once_is_replaced_and_nothing_else(r
 def test_mending_never_fails(rows, old, new):
     for every in (False, True):
         assert isinstance(mend(OldText(old), new, "\n".join(rows), every=every), Mended | Refusal)
+
+
+JSON = '{\n    "name": "x",\n    "level": "info",\n    "rotate": {"megabytes": 10, "keep": 5}\n}\n'
+
+
+def test_a_block_that_was_laid_out_anew_is_matched_by_the_lines_that_change() -> None:
+    old = '{\n  "name": "x",\n  "level": "info",\n  "rotate": {\n    "megabytes": 10,\n    "keep": 5\n  }\n}'
+    assert after(OldText(old), old.replace("info", "debug"), JSON) == JSON.replace("info", "debug")
+    grown = old.replace('"level": "info",', '"level": "info",\n  "more": 1,')
+    assert after(OldText(old), grown, JSON) == JSON.replace('"info",', '"info",\n    "more": 1,')
+
+
+def test_a_block_that_says_something_else_is_not_matched() -> None:
+    old = '{\n  "name": "y",\n  "level": "info",\n  "rotate": {\n    "megabytes": 10,\n    "keep": 5\n  }\n}'
+    assert mend(OldText(old), old.replace("info", "debug"), JSON) == Mended(OldText(old), old.replace("info", "debug"))

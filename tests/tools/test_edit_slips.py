@@ -126,3 +126,11 @@ async def test_rarely_needed_parameters_are_taken_but_not_taught(room):
         ("all", False),
     ]
     assert taught.one_of == ()
+
+
+async def test_where_a_replaced_name_still_stands_is_told(room, call):
+    room.write("a.py", "def calc(a):\n    return a\n\n\nprint(calc(1), calculus)\nprint(calc(2))\n")
+    await call("read", path="a.py")
+    done = await call("edit", path="a.py", old="def calc(a):", new="def area(a):")
+    assert "[calc still stands in lines 5, 6.]" in done.text
+    assert "still stands" not in (await call("edit", path="a.py", old="calc", new="area", all=True)).text
