@@ -1,8 +1,12 @@
-"""``ds4-lsp doctor``: one line per check, with the remedy where one is needed; exit status 1 when a check failed."""
+"""``ds4-lsp doctor``: one line per check, with the remedy where one is needed; exit status 1 when a check failed.
+
+What can die runs in processes of its own: the probe, the self-test, the engine that loads the model.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import platform
@@ -26,6 +30,7 @@ from ds4_lsp.protocol.settings import ModelSettings, SamplingSettings
 
 PROBE_TIMEOUT = 120.0
 """Seconds for llama.cpp to start; a GPU driver can be slow the first time."""
+UNFIT = "unfit: "
 GPU_KINDS = ("gpu", "igpu")
 EDITORS = ("nvim", "code", "codium", "hx", "emacs", "zed", "kak")
 GPU_INSTALL = 'CMAKE_ARGS="-DGGML_CUDA=on" make install (or GGML_METAL, GGML_VULKAN, GGML_HIP)'
@@ -50,14 +55,16 @@ def add_parser(parsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     model = choose_model(args.model)
-    probed = probe()
+    probed = probe_unless_unfit()
     checks: list[Callable[[], Check]] = [
         check_python,
         lambda: check_llama(probed),
+        lambda: check_decoding(probed),
         lambda: check_gpu(probed),
         lambda: check_model(model),
         lambda: check_sampling(model),
         lambda: check_memory(model, args.context, probed),
+        lambda: check_speed(model, args.context, probed),
         check_sessions,
         check_ripgrep,
         check_editors,
@@ -80,6 +87,14 @@ def check_python() -> Check:
     return Check("Python", "ok", f"{version}, {sys.executable}")
 
 
+def probe_unless_unfit() -> dict[str, Any] | str:
+    """The probe, unless it would be the first to die."""
+    from ds4_lsp.engine import build
+
+    unfit = build.unfit()
+    return probe() if unfit is None else f"{UNFIT}{' '.join(unfit.splitlines())}"
+
+
 def probe(command: tuple[str, ...] = (sys.executable, "-m", "ds4_lsp.engine", "--probe")) -> dict[str, Any] | str:
     """llama.cpp's description of itself, from a process of its own, or why there is none."""
     try:
@@ -96,10 +111,46 @@ def probe(command: tuple[str, ...] = (sys.executable, "-m", "ds4_lsp.engine", "-
 
 def check_llama(probed: dict[str, Any] | str) -> Check:
     if isinstance(probed, str):
-        return Check("llama.cpp", "failed", probed, "Compile it anew: make install")
+        from ds4_lsp.engine import build
+
+        told = probed.startswith(UNFIT)
+        remedy = "" if told else f"Install another build: {build.install_command(portable=True)}"
+        return Check("llama.cpp", "failed", probed.removeprefix(UNFIT), remedy)
     backends = "GPU offload" if probed["gpuOffload"] else "CPU only"
     rpc = ", RPC" if probed["rpc"] else ""
     return Check("llama.cpp", "ok", f"{probed['version']}, llama-cpp-python {probed['binding']}, {backends}{rpc}")
+
+
+def check_decoding(probed: dict[str, Any] | str) -> Check:
+    """The self-test that the build passed when it was installed: the CPU may be another one by now."""
+    from ds4_lsp.engine import build, selftest
+
+    name = "decoding"
+    if isinstance(probed, str):
+        return Check(name, "warning", "not known without llama.cpp")
+    outcome = selftest.run(sys.executable)
+    if outcome.problem is not None:
+        remedy = f"Install a build that works: {build.install_command(portable=True)}"
+        return Check(name, "failed", f"llama.cpp {outcome.problem}", remedy)
+    worst = max(outcome.errors.values())
+    return Check(name, "ok", f"right in {', '.join(outcome.errors)}, within {worst:.1%}, {outcome.seconds:.1f} s")
+
+
+def check_speed(model: str | None, context: int | None, probed: dict[str, Any] | str) -> Check:
+    """Load the model as the server would, with the settings' defaults, and let it read and write a little."""
+    name = "speed"
+    if model is None or isinstance(probed, str):
+        return Check(name, "warning", "not known without a model and llama.cpp")
+    if "failed" in (check_model(model).state, check_memory(model, context, probed).state):
+        return Check(name, "warning", "not known of a model that cannot be loaded")
+    from ds4_lsp.cli.speed import measure
+
+    try:
+        speed = asyncio.run(measure(model, context))
+    except Ds4Error as error:
+        what, *rest = error.message.splitlines()
+        return Check(name, "failed", what, " ".join(rest))
+    return Check(name, "ok", speed.in_words())
 
 
 def check_gpu(probed: dict[str, Any] | str) -> Check:

@@ -45,6 +45,9 @@ _dev_name = _backend("ggml_backend_dev_name", ctypes.c_char_p, _P)
 _dev_description = _backend("ggml_backend_dev_description", ctypes.c_char_p, _P)
 _dev_type = _backend("ggml_backend_dev_type", ctypes.c_int, _P)
 _dev_memory = _backend("ggml_backend_dev_memory", None, _P, _SIZE_P, _SIZE_P)
+_reg_count = _backend("ggml_backend_reg_count", ctypes.c_size_t)
+_reg_get = _backend("ggml_backend_reg_get", _P, ctypes.c_size_t)
+_reg_name = _backend("ggml_backend_reg_name", ctypes.c_char_p, _P)
 _reg_by_name = _backend("ggml_backend_reg_by_name", _P, ctypes.c_char_p)
 _reg_proc = _backend("ggml_backend_reg_get_proc_address", _P, _P, ctypes.c_char_p)
 _register = _backend("ggml_backend_register", None, _P)
@@ -152,6 +155,12 @@ def supports_rpc() -> bool:
     return _reg_by_name(b"RPC") is not None
 
 
+def supports_gpu() -> bool:
+    """Whether the build has a GPU's backend. llama.cpp's own answer counts RPC as one."""
+    names = {_reg_name(_reg_get(index)) for index in range(_reg_count())}
+    return bool(names - {b"CPU", b"RPC", b"BLAS"})
+
+
 def add_rpc_server(endpoint: str) -> bool:
     """Register the devices of an RPC server; False when it does not answer."""
     address = _reg_proc(_reg_by_name(b"RPC"), b"ggml_backend_rpc_add_server")
@@ -172,7 +181,7 @@ def describe() -> dict[str, Any]:
         "binding": llama_cpp.__version__,
         "version": C.llama_version().decode(),
         "system": C.llama_print_system_info().decode("utf-8", "replace"),
-        "gpuOffload": bool(C.llama_supports_gpu_offload()),
+        "gpuOffload": supports_gpu(),
         "rpc": supports_rpc(),
         "devices": [asdict(device) for device in devices()],
     }

@@ -69,7 +69,8 @@ class ServerListener:
         self._loop.post(self._update, key, title, Report(done, total, message))
 
     def progress_end(self, key: str, message: str = "") -> None:
-        self._loop.post(self._end, key, message)
+        # A bar has one line. What takes more is told where it can be read.
+        self._loop.post(self._end, key, "failed" if "\n" in message else message)
 
     def message(self, level: Literal["error", "warning", "info"], text: str) -> None:
         self._loop.post(self.show, level, text)

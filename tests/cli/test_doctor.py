@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from ds4_lsp.cli import doctor
+from ds4_lsp.cli.speed import Speed
+from ds4_lsp.engine import build
 
 CPU = {
     "binding": "0.3.36",
@@ -32,14 +35,51 @@ def test_a_whole_installation_passes_with_one_line_for_each_check(small_model: P
     assert names == [
         "Python",
         "llama.cpp",
+        "decoding",
         "GPU",
         "model",
         "sampling",
         "context memory",
+        "speed",
         "sessions",
         "ripgrep",
         "editors",
     ]
+
+
+def test_the_configured_model_is_timed_and_the_build_proved(small_model: Path, tmp_path: Path) -> None:
+    done = run("--model", str(small_model), "--context", "1024", XDG_STATE_HOME=str(tmp_path))
+    lines = {line[8:].split(": ")[0]: line for line in done.stdout.splitlines()}
+    assert re.search(r"reads [\d.e+]+, writes [\d.e+]+ tokens/s \(\w+", lines["speed"])
+    assert re.search(r"right in F16, Q8_0, Q4_0, Q4_K, within \d\.\d%", lines["decoding"])
+
+
+def test_an_engine_that_dies_on_the_model_fails_with_what_mends_it(small_model: Path, tmp_path: Path) -> None:
+    done = run("--model", str(small_model), XDG_STATE_HOME=str(tmp_path), DS4_LSP_FAULT="prefill:ill")
+    assert done.returncode == 1
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("failed")]
+    assert "SIGILL" in line
+    assert "install LLAMA_CPP_NATIVE=off" in line
+    assert len(done.stderr.splitlines()) <= 1
+
+
+def test_a_build_for_another_cpu_is_told_before_anything_of_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.write(tmp_path, build.Record("a build", ("avx9000",), ()))
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    found = doctor.check_llama(doctor.probe_unless_unfit())
+    assert found.state == "failed"
+    assert "another CPU, one with avx9000" in found.detail
+    assert found.detail.endswith(" install")
+
+
+@pytest.mark.parametrize(
+    "layers, words", [(0, "reads 512, writes 20 tokens/s (CUDA0)"), (12, "(12 of 29 layers on CUDA0)")]
+)
+def test_a_gpus_share_is_told_where_there_is_one(layers: int, words: str) -> None:
+    speed = Speed(256, 0.5, 24, 1.2, layers=29, gpu_layers=layers, devices=("CUDA0",))
+    assert words in speed.in_words()
 
 
 def test_a_missing_model_fails_and_names_the_remedy(tmp_path: Path) -> None:
