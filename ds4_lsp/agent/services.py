@@ -77,7 +77,7 @@ class Services:
 
     async def _begin(self, runtime: Runtime, info: ModelInfo, frames: Frames, wanted: str) -> Transcript:
         specs = [spec.taught() for spec in runtime.toolbox.specs()]
-        spoken = speech(frames, wanted)
+        spoken = speech(frames, wanted, info.name)
         if spoken.native:
             with_section = await asyncio.to_thread(with_tools, info, frames, specs)
             if with_section is None:

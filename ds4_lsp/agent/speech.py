@@ -15,6 +15,9 @@ from ds4_lsp.syntax.thinking import THINK, Marks
 
 AUTO = "auto"
 TEMPLATE = "template"
+_TAUGHT = re.compile(r"qwen-?2\.5[ _-]?coder", re.IGNORECASE)
+"""Models that ``auto`` teaches DSML although their template has tools: hardly trained on them, they wrote no call
+in their own syntax in a first try. What they write instead is understood all the same."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,12 @@ class Speech:
         return tuple(mark for mark in self.syntax.marks if mark in shape.after or mark in shape.tail)
 
 
-def speech(frames: Frames, wanted: str) -> Speech:
-    """``wanted``: the setting ``ds4.tools.syntax``."""
+def speech(frames: Frames, wanted: str, model: str = "") -> Speech:
+    """``wanted``: the setting ``ds4.tools.syntax``. ``model``: its name, for what evidence says of its family."""
     marks = _marks(frames)
     own = recognise(_without_thought(frames.called.samples, marks)) if frames.called else None
     if wanted in (AUTO, TEMPLATE):
-        if own is not None:
+        if own is not None and not (wanted == AUTO and _TAUGHT.search(model)):
             return Speech(own, marks, native=True)
         note = None if wanted == AUTO else "The model's template writes no tool calls: it is taught DeepSeek's syntax."
         return Speech(named("dsml"), marks, native=False, note=note)
@@ -52,7 +55,7 @@ def speech(frames: Frames, wanted: str) -> Speech:
         chosen = named(wanted)
     except KeyError:
         note = f"There is no tool syntax {wanted!r}: ds4.tools.syntax is taken as auto."
-        found = speech(frames, AUTO)
+        found = speech(frames, AUTO, model)
         return Speech(found.syntax, found.marks, found.native, note)
     native = own is not None and own.shape == chosen.shape
     return Speech(own if native and own is not None else chosen, marks, native)

@@ -26,6 +26,15 @@ def test_a_template_with_tools_gives_its_own_syntax_and_one_without_is_taught_ds
     assert speech(deepseek(INFO), "auto").syntax.name == "dsml"
 
 
+@pytest.mark.parametrize("model", ["Qwen2.5 Coder 1.5B Instruct GGUF", "qwen2.5-coder-7b-instruct"])
+def test_a_family_that_evidence_speaks_against_is_taught_unless_it_is_told_otherwise(model: str) -> None:
+    assert speech(frames(), "auto", model).syntax.name == "dsml"
+    assert speech(frames(), "template", model).native
+    assert speech(frames(), "auto", "Qwen3 Coder 30B").native
+    understood = [syntax.name for syntax in speech(frames(), "auto", model).understood]
+    assert understood == ["dsml", "json", "tagged", "loose"]
+
+
 def test_a_named_syntax_is_taken_and_is_native_only_where_the_template_writes_the_same() -> None:
     assert [speech(frames(), name).native for name in ("hermes", "dsml", "xml")] == [True, False, False]
     assert speech(frames(None), "template").note is not None
