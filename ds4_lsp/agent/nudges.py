@@ -25,6 +25,7 @@ ONLY_THOUGHT = (
     "thinking off, and try again.]"
 )
 
+UNREADABLE = "[Stopped: the model's call could not be read, also when it was told how to write it. Nothing was done.]"
 UNCHANGED = "[No file was changed in this turn, whatever the answer says.]"
 
 _LONGEST = 600
@@ -61,6 +62,11 @@ def claims_a_change(said: str, prompt: str) -> bool:
 _CALL = re.compile(r'(?:```(?:json)?\s*|<tool_call>\s*)?\{\s*"name"\s*:\s*"\w+"\s*,\s*"(?:arguments|parameters)"\s*:')
 
 
+def is_unread_call(said: str) -> bool:
+    """Whether a reply is a call in JSON that was not taken as one."""
+    return _CALL.match(said.strip()) is not None
+
+
 @dataclass
 class Nudges:
     """Of one turn, whose prompt is ``prompt``."""
@@ -71,7 +77,7 @@ class Nudges:
     def judge(self, said: str, *, changed: bool = True) -> Kind | None:
         """What is wrong with a reply without calls that said ``said``, where the model has not been told yet.
         ``changed``: whether a call of the turn has changed something."""
-        kind = "unread" if _CALL.match(said.strip()) else silent_or_announced(said)
+        kind = "unread" if is_unread_call(said) else silent_or_announced(said)
         if kind is None and not changed and claims_a_change(said, self.prompt):
             kind = "claimed"
         if kind is None or kind in self._told:

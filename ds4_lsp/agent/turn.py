@@ -9,7 +9,16 @@ from typing import Any
 
 from ds4_lsp.agent.calls import CANCELLED, CallRunner, settle
 from ds4_lsp.agent.compactor import Compactor
-from ds4_lsp.agent.nudges import ONLY_THOUGHT, SILENT, TOLD, UNCHANGED, Nudges, claims_a_change
+from ds4_lsp.agent.nudges import (
+    ONLY_THOUGHT,
+    SILENT,
+    TOLD,
+    UNCHANGED,
+    UNREADABLE,
+    Nudges,
+    claims_a_change,
+    is_unread_call,
+)
 from ds4_lsp.agent.queue import Pending
 from ds4_lsp.agent.rendering import user_text
 from ds4_lsp.agent.reply import Reply
@@ -214,6 +223,8 @@ class TurnRunner:
             self._notice(runtime, TOLD[nudge])
         elif not reply.visible:
             self._tell(runtime, outcome, ONLY_THOUGHT if reply.raw_text.strip() else SILENT)
+        elif is_unread_call(reply.visible):
+            self._tell(runtime, outcome, UNREADABLE)
         elif not changed and claims_a_change(reply.visible, watch.nudges.prompt):
             self._tell(runtime, outcome, UNCHANGED)
         return nudge is not None

@@ -132,6 +132,7 @@ def _capabilities() -> str:
         "events": "`true`: send `ds4/event`.",
         "guardedApply": "`true`: the client serves `ds4/applyGuardedEdit` (see guarded-edits.md).",
         "saveDocument": "`true`: the client serves `ds4/saveDocument {uri}` and answers `{saved}`.",
+        "trusted": "`false`: the user does not trust the workspace, so that its `AGENTS.md` is not read.",
         "editCommand": "The client's own command that asks for an instruction. The code action *Edit with a prompt…* "
         "calls it with `{uri, range}`; it sends `ds4.prompt` itself.",
     }

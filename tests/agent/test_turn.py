@@ -151,3 +151,13 @@ async def test_a_change_that_was_only_claimed_is_told_to_the_model_and_then_to_t
     stage.script(call("write", path="name.txt", content="new\n"), claim)
     result = await stage.prompt("change the name")
     assert (result.text, notices(stage)) == (claim, [])
+
+
+async def test_a_call_in_json_that_is_not_valid_is_told_to_the_model_and_then_to_the_user(stage: Any) -> None:
+    broken = '{"name": "write", "arguments": {"path": "a.py", "content": "x = "y""}}'
+    stage.script(broken, broken, "Never said.")
+    result = await stage.prompt("write it")
+    [notice] = notices(stage)
+    assert "no readable call" in notice
+    assert "could not be read" in result.text
+    assert not (stage.root / "ws" / "a.py").exists()
