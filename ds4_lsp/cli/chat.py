@@ -20,11 +20,8 @@ from ds4_lsp.cli.rpc import RpcError, ServerGone
 from ds4_lsp.cli.terminal import LineReader
 
 ALLOW_ONCE, ALLOW_SESSION, DENY = "Allow once", "Allow for this session", "Deny"
-HELP = """\
-/status                          what the server is doing
-/jobs                            the commands that the agent started
-/undo                            restore the files that the last turn changed
-/quit                            leave (so does Ctrl-D; Ctrl-C stops a reply, and leaves when there is none)"""
+HELP = "/quit                            leave (so does Ctrl-D; Ctrl-C stops a reply, and leaves when there is none)"
+PROMPT = "› "
 
 Parsers = Any  # argparse keeps the type of add_subparsers() to itself
 
@@ -98,7 +95,10 @@ class Chat:
         self.screen = render.Renderer(ask=self._answer)
         self._lines: LineReader | None = None
         self._client: Client | None = None
-        self._turn: asyncio.Task[dict[str, Any]] | None = None
+        self._turns: set[asyncio.Task[bool]] = set()
+        """Prompts whose replies are not here yet: the one that runs, and what waits behind it."""
+        self._question: tuple[dict[str, str], str, asyncio.Future[str | None]] | None = None
+        """Letters and their answers, what is asked, and who waits for it."""
         self._main: asyncio.Task[Any] | None = None
         self._interrupted = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -141,64 +141,64 @@ class Chat:
         """Send one prompt and show what comes of it; True when the turn ended by itself."""
         assert self._client is not None
         self._interrupted = False
-        self.screen.begin_turn()
-        self._turn = asyncio.create_task(self._client.command("ds4.prompt", {"text": text}))
         try:
-            result = await self._turn
+            result = await self._client.command("ds4.prompt", {"text": text})
         except RpcError as error:
             self.screen.message(1, error.message)
             return False
-        finally:
-            self._turn = None
-        if not self.screen.replied:
-            self.screen.reply(result.get("text") or "")
+        self.screen.answer(result)
         return result.get("stopReason") == "end"
 
     async def _converse(self) -> int:
         self._lines = LineReader()
         self.screen.line(f"ds4-lsp {__version__}: /help lists the commands", "dim")
         while (line := await self._next_line()) is not None:
-            text = line.strip()
-            if text in ("/quit", "/exit"):
-                break
-            try:
-                if not text or await self._local(text):
-                    continue
-            except RpcError as error:
-                self.screen.message(1, error.message)
-                continue
-            await self.turn(text)
-            if text == "/help":
-                self.screen.line(HELP)
+            text = line.rstrip()
+            if text.strip() in ("/quit", "/exit"):
+                return 0
+            if self._question is not None:
+                self._answered(text)
+            elif text.strip():
+                await self._send(text)
+        while self._turns:  # the end of the input: what was asked for is done first
+            await asyncio.wait(self._turns)
         return 0
+
+    async def _send(self, text: str) -> None:
+        """On a terminal the next line is read while the turn runs, and queued behind it."""
+        turn = asyncio.create_task(self.turn(text))
+        self._turns.add(turn)
+        turn.add_done_callback(self._turn_done)
+        if text == "/help" or not sys.stdin.isatty():
+            await turn
+        if text == "/help":
+            self.screen.line(HELP)
+
+    def _turn_done(self, turn: asyncio.Task[bool]) -> None:
+        self._turns.discard(turn)
+        if not turn.cancelled() and isinstance(turn.exception(), ServerGone) and self._main is not None:
+            self._main.cancel()
+        elif self._lines is not None and not self._busy():
+            self._rest()
+            self._lines.again(PROMPT)
+
+    def _busy(self) -> bool:
+        """Whether a turn runs or is about to: more prompts of this client are under way than Stop holds."""
+        return len(self._turns) > self.screen.held
+
+    def _rest(self) -> None:
+        """The line is the user's alone: a bar would draw over it."""
+        self.screen.bars.pause()
+        self.screen.bars.hidden = True
 
     async def _next_line(self) -> str | None:
         assert self._lines is not None
-        self.screen.bars.pause()
-        self.screen.bars.hidden = True
-        try:
-            return await self._lines.ask("› ")
-        finally:
-            self.screen.bars.hidden = False
-
-    async def _local(self, text: str) -> bool:
-        """The slash commands of this client; the server has its own, which every client shares."""
-        assert self._client is not None
-        match text:
-            case "/status":
-                lines = render.describe_status(await self._client.command("ds4.status"))
-            case "/jobs":
-                jobs = (await self._client.command("ds4.listJobs"))["jobs"]
-                lines = [render.describe_job(job) for job in jobs] or ["no jobs"]
-            case "/undo":
-                undone = await self._client.command("ds4.undoTurn")
-                lines = [f"restored {render.file_name(uri)}" for uri in undone["reverted"]]
-                lines += [f"skipped {render.file_name(item['uri'])}: {item['reason']}" for item in undone["skipped"]]
-            case _:
-                return False
-        for line in lines or ["nothing to do"]:
-            self.screen.line(line)
-        return True
+        if not self._busy():
+            self._rest()
+        asked = self._question[1] if self._question else ""
+        line = await self._lines.ask(asked or ("" if self._busy() else PROMPT))
+        self.screen.bars.hidden = False
+        return line
 
     async def _answer(self, _text: str, actions: Sequence[str]) -> str | None:
         """Answer an approval: ``--yes``, else the user; without a terminal nobody answers."""
@@ -209,21 +209,55 @@ class Chat:
         if not sys.stdin.isatty():
             self.screen.line("no terminal to ask on: denied (--yes allows)", "yellow")
             return None
-        if self._lines is None:
-            self._lines = LineReader()
         letters = {action[0].lower(): action for action in actions}
+        question = "/".join(actions) + "? "
         if ALLOW_SESSION in actions:
             letters = {"y": ALLOW_ONCE, "s": ALLOW_SESSION, "n": DENY}
             question = "allow? [y]es, [s] yes for this session, [N]o: "
-        else:
-            question = "/".join(actions) + "? "
-        line = await self._lines.ask(question)
-        return letters.get((line or "").strip().lower()[:1], DENY if DENY in actions else None)
+        letters[""] = DENY if DENY in actions else ""
+        if self._lines is None:
+            self._lines = LineReader()
+            return await self._ask_alone(letters, question)
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._question = (letters, question, answer)
+        self._lines.again(question)
+        try:
+            return await answer
+        finally:
+            if self._question and self._question[2] is answer:
+                self._question = None
+
+    async def _ask_alone(self, letters: dict[str, str], question: str) -> str | None:
+        """Where no conversation reads lines."""
+        assert self._lines is not None
+        try:
+            while (line := await self._lines.ask(question)) is not None:
+                if (answer := letters.get(line.strip().lower())) is not None:
+                    return answer or None
+                self._not_an_answer(line)
+            return None
+        finally:
+            self._lines.close()
+            self._lines = None
+
+    def _answered(self, line: str) -> None:
+        """Only a letter alone answers: a line that was typed or pasted for something else does not."""
+        assert self._question is not None
+        letters, _, future = self._question
+        answer = letters.get(line.strip().lower())
+        if answer is None:
+            self._not_an_answer(line)
+        elif not future.done():
+            self._question = None
+            future.set_result(answer or None)
+
+    def _not_an_answer(self, line: str) -> None:
+        self.screen.line(f"not sent, and no answer: {line.strip()}", "yellow")
 
     def _on_interrupt(self) -> None:
         """Ctrl-C: stop the turn; with none, or a second time, leave."""
         assert self._client is not None and self._main is not None
-        if self._turn is None or self._interrupted:
+        if not self._busy() or self._interrupted:
             self._main.cancel()
             return
         self._interrupted = True

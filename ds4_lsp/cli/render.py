@@ -39,6 +39,8 @@ class Renderer:
         self.ask = ask
         self.replied = False
         """Whether text reached the user since :meth:`begin_turn`."""
+        self.held = 0
+        """Prompts of this client that Stop holds."""
         self.events = 0
         self.tools: list[str] = []
         """Names of the tools that were called, in order."""
@@ -48,6 +50,11 @@ class Renderer:
         """The console whose last line is not ended yet."""
         self._call: tuple[str, str, int] = ("", "", 0)
         """Of the call being streamed: its id, the parameter, and how many of its characters were shown."""
+        self._queued: set[int] = set()
+        """Prompts that were told of as queued."""
+        self._held: set[int] = set()
+        self._replied: set[tuple[str, int]] = set()
+        """Turns whose text was shown as it came."""
         self._usage: dict[str, Any] = {}
         self._last = ""
         """The line just written: a failure can be told by the server and by the reply that it is the end of."""
@@ -62,7 +69,8 @@ class Renderer:
             "edit": self._edit,
             "context": self._context,
             "notice": self._notice,
-            "queued": self._queued,
+            "queued": self._wait,
+            "queue": self._queue,
             "compaction.start": self._compaction_start,
             "compaction.end": self._compaction_end,
             "usage": self._remember_usage,
@@ -94,6 +102,15 @@ class Renderer:
         self.line(text, "bold yellow")
         return await self.ask(text, actions) if self.ask else None
 
+    def answer(self, result: dict[str, Any]) -> None:
+        """What a prompt came to, unless it was shown as it came. A slash word runs no turn: nothing was."""
+        text = result.get("text") or ""
+        if not any((result.get("usage") or {}).values()):
+            if text:
+                self.line(text)
+        elif (result["sessionId"], result["turn"]) not in self._replied:
+            self.reply(text)
+
     def reply(self, text: str) -> None:
         """A whole reply that was not streamed."""
         if text:
@@ -123,7 +140,7 @@ class Renderer:
             self._open = None
 
     def _text(self, event: dict[str, Any]) -> None:
-        self.replied = True
+        self._shown(event)
         self._stream(event["delta"])
 
     def _aside(self, event: dict[str, Any]) -> None:
@@ -169,11 +186,25 @@ class Renderer:
         self.line(event["text"], "dim")
 
     def _notice(self, event: dict[str, Any]) -> None:
-        self.replied = True
+        self._shown(event)
         self.line(event["text"], "yellow")
 
-    def _queued(self, event: dict[str, Any]) -> None:
-        self.line(f"queued: {event['text']}", "dim")
+    def _shown(self, event: dict[str, Any]) -> None:
+        self.replied = True
+        self._replied.add((event["sessionId"], event["turn"]))
+
+    def _wait(self, event: dict[str, Any]) -> None:
+        self._queued.add(event["seq"])
+        self.line(f"queued #{event['seq']}: {event['text']}", "dim")
+
+    def _queue(self, event: dict[str, Any]) -> None:
+        held = {item["seq"]: item["text"] for item in event["items"] if item["held"]}
+        self.held = len(self._queued & held.keys())
+        for seq in held.keys() - self._held:
+            self.line(
+                f"waits for you #{seq}: {held[seq]} (/send {seq} runs it, /unqueue {seq} takes it back)", "yellow"
+            )
+        self._held = set(held)
 
     def _compaction_start(self, event: dict[str, Any]) -> None:
         self.line(f"compacting ({event.get('trigger', '')})", "magenta")

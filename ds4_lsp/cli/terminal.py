@@ -39,6 +39,12 @@ class LineReader:
         finally:
             self._waiting = None
 
+    def again(self, prompt: str) -> None:
+        """Show ``prompt`` where a line is being read already: something was written over the one before."""
+        if self._reading and sys.stdin.isatty():
+            sys.stdout.write(prompt)
+            sys.stdout.flush()
+
     def close(self) -> None:
         """Put the terminal back as it was: a read that was given up leaves it in line-editing mode."""
         if self._saved is not None:

@@ -7,6 +7,7 @@ import codecs
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -146,6 +147,12 @@ class Terminal:
             self.screen += self._decoder.decode(os.read(self.master, 65536))
         self.screen = self.screen.split(text, 1)[1]
 
+    def number(self) -> str:
+        """The number that stands at the place which was waited for."""
+        while not (found := re.match(r"(\d+)\D", self.screen)):
+            self.screen += self._decoder.decode(os.read(self.master, 65536))
+        return found[1]
+
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
 
@@ -170,6 +177,55 @@ def test_ctrl_c_stops_the_reply_and_the_conversation_goes_on(
     terminal.wait_for("› ")
     terminal.type("/quit\n")
     assert terminal.close() == 0
+
+
+def test_a_line_typed_while_a_turn_runs_is_queued_and_can_be_taken_back(
+    workspace: Path, small_model: Path, environment: Environment
+) -> None:
+    terminal = Terminal(command(workspace, small_model), environment("Begin " + "word " * 200, "Second.", delay_ms=30))
+    terminal.wait_for("› ")
+    terminal.type("talk\n")
+    terminal.wait_for("Begin word word")
+    terminal.type("delete the branch\n")
+    terminal.wait_for("queued #")
+    number = terminal.number()
+    terminal.type("second\n")
+    terminal.wait_for("queued #")
+    terminal.type(f"/unqueue {number}\n")
+    terminal.wait_for(f"#{number} is taken back.")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.wait_for("waits for you #")
+    terminal.type(f"/send {terminal.number()}\n")
+    terminal.wait_for("Second.")
+    terminal.wait_for("› ")
+    terminal.type("/history\n")
+    terminal.wait_for("user: second")
+    terminal.wait_for("› ")
+    terminal.type("\x04")
+    assert terminal.close() == 0
+    assert "delete" not in terminal.screen
+
+
+def test_only_a_letter_alone_answers_an_approval(workspace: Path, small_model: Path, environment: Environment) -> None:
+    replies = (call("bash", command="touch first"), call("bash", command="touch second"), "Done.")
+    terminal = Terminal(command(workspace, small_model), environment(*replies))
+    terminal.wait_for("› ")
+    terminal.type("run them\n")
+    terminal.wait_for("[N]o: ")
+    terminal.type("second line of what was pasted\nyes\n")
+    terminal.wait_for("no answer: second line of what was pasted")
+    terminal.wait_for("no answer: yes")
+    terminal.wait_for("[N]o: ")
+    terminal.type("n\n")
+    terminal.wait_for("touch second")
+    terminal.wait_for("[N]o: ")
+    terminal.type("s\n")
+    terminal.wait_for("Done.")
+    terminal.wait_for("› ")
+    terminal.type("/quit\n")
+    assert terminal.close() == 0
+    assert not (workspace / "first").exists()
+    assert (workspace / "second").exists()
 
 
 def test_an_approval_is_asked_on_the_terminal_and_enter_means_no(

@@ -41,6 +41,14 @@ def test_no_file_names_a_package_registrys_host() -> None:
     assert lines_with("|".join(REGISTRY_HOSTS)) == []
 
 
+def test_every_client_knows_the_same_slash_words() -> None:
+    from ds4_lsp.agent.slash import WORDS
+
+    lua = (ROOT / "editors" / "neovim" / "lua" / "ds4" / "slash.lua").read_text()
+    listed = re.findall(r"^  '([a-z]+)',$", lua, re.MULTILINE)
+    assert listed == [word.name for word in WORDS]
+
+
 def test_the_changelog_has_an_entry_for_this_version() -> None:
     from ds4_lsp import __version__
 

@@ -80,33 +80,42 @@ test('an unknown option and one of a wrong type are errors that name it', functi
   config.set({})
 end)
 
-test(
-  'a slash prompt is one of the commands that the server knows, and nothing else that begins with a slash',
-  function()
-    local slash = require('ds4.slash')
-    for prompt, wanted in pairs({
-      ['/new'] = { name = 'new', rest = '' },
-      [' /new  a title '] = { name = 'new', rest = 'a title' },
-      ['/switch 12ab'] = { name = 'switch', rest = '12ab' },
-      ['/history 3'] = { name = 'history', rest = '3' },
-      ['/help'] = { name = 'help', rest = '' },
-    }) do
-      eq(slash.parse(prompt), wanted)
-    end
-    for _, prompt in ipairs({
-      'new',
-      '/',
-      '/newer',
-      '/new\ntitle',
-      '/etc/hosts is what?',
-      '/list all',
-      '/history all',
-      '/history 1234567',
-    }) do
-      eq(slash.parse(prompt), nil)
-    end
+test('a slash prompt is what the server takes or refuses as a command, and no path and no longer text', function()
+  local slash = require('ds4.slash')
+  for prompt, wanted in pairs({
+    ['/new'] = { name = 'new', rest = '' },
+    ['/new  a title '] = { name = 'new', rest = 'a title' },
+    ['/newer'] = { name = 'newer', rest = '' },
+    ['/list all'] = { name = 'list', rest = 'all' },
+    ['/compact\nkeep it'] = { name = 'compact', rest = 'keep it' },
+    ['/switch 12ab'] = { name = 'switch', rest = '12ab' },
+    ['/history 3'] = { name = 'history', rest = '3' },
+    ['/help'] = { name = 'help', rest = '' },
+  }) do
+    eq(slash.parse(prompt), wanted)
   end
-)
+  for _, prompt in ipairs({
+    'new',
+    '/',
+    ' /new',
+    '/include <a.h>\nint x;',
+    '/etc/hosts is what?',
+  }) do
+    eq(slash.parse(prompt), nil)
+  end
+end)
+
+test('the slash word that a prompt begins with is completed', function()
+  local slash = require('ds4.slash')
+  vim.api.nvim_buf_set_lines(0, 0, -1, true, { '/un', 'more /un' })
+  vim.api.nvim_win_set_cursor(0, { 1, 3 })
+  -- Outside Insert mode the cursor stands on the last letter.
+  eq(slash.omnifunc(1, ''), 0)
+  eq(slash.omnifunc(0, '/un'), { '/undo', '/unqueue', '/unload' })
+  vim.api.nvim_win_set_cursor(0, { 2, 8 })
+  eq(slash.omnifunc(1, ''), -3)
+  vim.api.nvim_buf_set_lines(0, 0, -1, true, {})
+end)
 
 test('a session that is wiped or unloaded while it is written breaks nothing', function()
   for _, command in ipairs({ 'bwipeout!', 'bdelete!', 'bunload!' }) do

@@ -185,7 +185,7 @@ test('the commands complete, sessions by their ids', function()
     return editor:lua('return vim.fn.getcompletion(..., "cmdline")', line)
   end
   eq(complete('DS4 st'), { 'status', 'stop' })
-  eq(#complete('DS4 '), 12)
+  eq(#complete('DS4 '), 13)
   eq(#complete('DS4 switch '), 1)
   eq(complete('DS4 switch zz'), {})
   eq(complete('DS4 jobs '), { 'stop' })

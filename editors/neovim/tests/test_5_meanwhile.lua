@@ -108,6 +108,21 @@ test('a prompt behind a compaction is shown as queued until its turn starts', fu
   busy:prompt('am I seen?')
   busy:wait("_G.seen('queued')")
   has(busy:session(), '> queued: am I seen?')
+  busy:lua([[
+    require('ds4').prompt('take me back', {}, function(_, result) _G.taken_back = result end)
+  ]])
+  busy:wait(
+    "table.concat(vim.api.nvim_buf_get_lines(require('ds4.view').buffer(), 0, -1, true), '\\n'):find('queued: take me', 1, true)"
+  )
+  busy:lua([[
+    vim.ui.select = function(items, _, choose)
+      choose(type(items[1]) == 'table' and items[#items] or 'Take back')
+    end
+  ]])
+  busy:command('DS4 queue')
+  busy:wait('_G.taken_back')
+  eq(busy:lua('return _G.taken_back.stopReason'), 'cancelled')
+  lacks(busy:session(), 'take me back')
   eq(busy:lua('return _G.compacted'), vim.NIL)
   vim.fn.writefile({}, GO)
   busy:wait('_G.compacted')

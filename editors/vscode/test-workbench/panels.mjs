@@ -89,15 +89,25 @@ export async function runPanels(bench, test, pictures) {
     );
   });
 
-  await step('what is queued is listed, and sent at once when the user wants that', async () => {
+  await step('what is queued is listed, changed, taken back, and sent at once when the user wants that', async () => {
     await driver.send('First.');
     await driver.item('text', 'goes on and on');
     await driver.send('Second.');
+    await driver.send('Unwanted.');
     await driver.send('Third.');
     const view = await driver.view();
     const queue = view.locator('#queue');
-    await until(async () => (await queue.locator('li').count()) === 2, LONG, 'two queued prompts');
-    assert.deepEqual(await queue.locator('li').allInnerTexts(), ['Second.', 'Third.']);
+    const waits = async (...texts) => {
+      const shown = async () => JSON.stringify(await queue.locator('.queued').allInnerTexts());
+      await until(async () => (await shown()) === JSON.stringify(texts), LONG, texts.join(', '));
+    };
+    await waits('Second.', 'Unwanted.', 'Third.');
+    await queue.getByRole('button', { name: 'Remove: Unwanted.' }).click();
+    await waits('Second.', 'Third.');
+    await queue.getByRole('button', { name: 'Edit: Third.' }).click();
+    await page.locator('.quick-input-widget input').fill('Third, changed.');
+    await keys.press('Enter');
+    await waits('Second.', 'Third, changed.');
     await queue.getByRole('button', { name: 'Stop, and send these' }).click();
     await driver.item('stopped', 'Stopped.');
     await driver.item('text', 'The second answer.');
@@ -116,7 +126,7 @@ export async function runPanels(bench, test, pictures) {
       await keys.press(key);
       seen.push(await box.inputValue());
     }
-    assert.deepEqual(seen, ['Third.', 'Second.', 'Third.', 'a draft']);
+    assert.deepEqual(seen, ['Third.', 'Unwanted.', 'Third.', 'a draft']);
     await box.fill('');
   });
 

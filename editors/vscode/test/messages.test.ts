@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { page } from '../src/view/html';
 import { readMessage } from '../src/view/messages';
-import { isSlash } from '../src/session/slash';
+import { candidates, isSlash } from '../src/session/slash';
 
 test.each([
   undefined,
@@ -37,14 +37,28 @@ test('the page allows its own script and style, and nothing else', () => {
 test.each([
   ['/compact', true],
   ['/compact keep the ports', true],
-  [' /new ', true],
+  ['/new ', true],
+  [' /new', false],
   ['/history 5', true],
-  ['/history five', false],
-  ['/list now', false],
-  ['/unknown', false],
-  ['/compacting', false],
+  ['/history five', true],
+  ['/unknown', true],
+  ['/unknown word\nand text', false],
+  ['/compact all\nof it', true],
   ['fix /compact', false],
   ['/etc/hosts is wrong', false],
 ])('whether %j is a command: %s', (text, expected) => {
   expect(isSlash(text)).toBe(expected);
+});
+
+test('the beginning of a slash word offers what it may become', () => {
+  expect(candidates('/un').map((word) => word.name)).toEqual(['undo', 'unqueue', 'unload']);
+  expect(candidates('/').length).toBeGreaterThan(15);
+  for (const text of ['', 'un', '/undo 3', ' /un', '/etc/', '/zzz']) expect(candidates(text)).toEqual([]);
+});
+
+test('what the view asks of the queue names a prompt', () => {
+  for (const type of ['unqueue', 'editQueued', 'sendQueued']) {
+    expect(readMessage({ type, seq: 7 })).toEqual({ type, seq: 7 });
+    expect(readMessage({ type, seq: '7' })).toBeUndefined();
+  }
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { StatusResult } from '../src/generated/protocol';
 import { MAX_ITEMS, reduce } from '../src/session/reducer';
 import { endText, MAX_RESULT, putBack } from '../src/session/shown';
-import { EMPTY, isBusy, type SessionState } from '../src/session/state';
+import { EMPTY, isBusy, type QueuedItem, type SessionState } from '../src/session/state';
 import type { EventKind } from '../src/generated/protocol';
 import type { ServerEvent, ViewEvent } from '../src/session/wire';
 
@@ -86,9 +86,11 @@ test('a compaction streams its summary, then says how it ended and where it lies
   });
 });
 
+const waits = (text: string, seq: number): QueuedItem => ({ seq, text, held: false });
+
 test('a prompt that starts leaves the queue, once', () => {
-  const queued = { ...EMPTY, sessionId: 's', queue: ['a', 'b', 'a'] };
-  expect(reduce(queued, event('turn.start', { text: 'a' })).queue).toEqual(['b', 'a']);
+  const queued = { ...EMPTY, sessionId: 's', queue: ['a', 'b', 'a'].map(waits) };
+  expect(reduce(queued, event('turn.start', { text: 'a' })).queue).toEqual([waits('b', 1), waits('a', 2)]);
 });
 
 test('a server that ends takes questions, queue and running turns with it', () => {
@@ -119,15 +121,15 @@ test('the status fills the meter, and only this session’s queue', () => {
     generation: { tokens: 5, tokensPerSecond: 7.5 },
     session: { sessionId: 's', title: 'T' },
     queue: [
-      { sessionId: 's', text: 'mine' },
-      { sessionId: 'x', text: 'other' },
+      { sessionId: 's', text: 'mine', seq: 1, held: true },
+      { sessionId: 'x', text: 'other', seq: 2, held: false },
     ],
     jobs: [],
   };
   const state = reduce({ ...EMPTY, sessionId: 's' }, { kind: 'local.status', status });
   expect(state).toMatchObject({
     title: 'T',
-    queue: ['mine'],
+    queue: [{ seq: 1, text: 'mine', held: true }],
     meter: { model: 'm', percent: 10, tokensPerSecond: 7.5 },
   });
 });
@@ -143,10 +145,11 @@ test('long results and long sessions are cut', () => {
 });
 
 test.each([
-  ['loading', ['wait for it'], 0, true],
+  ['loading', [waits('wait for it', 1)], 0, true],
+  ['loading', [{ ...waits('held', 1), held: true }], 0, false],
   ['loading', [], 0, false],
   [undefined, [], 1, true],
-  ['idle', ['held'], 0, false],
+  ['idle', [{ ...waits('held', 1), held: true }], 0, false],
 ] as const)(
   'whether Stop is offered in the state %s with the queue %j and %d waiting: %s',
   (state, queue, count, busy) => {
@@ -156,9 +159,17 @@ test.each([
 );
 
 test('a prompt that waits is shown as queued, until its turn starts', () => {
-  const state = after(event('compaction.start', { trigger: 'manual' }, 0), event('queued', { text: 'and then' }));
-  expect(state.queue).toEqual(['and then']);
+  const state = after(
+    event('compaction.start', { trigger: 'manual' }, 0),
+    event('queued', { text: 'and then', seq: 9 }),
+  );
+  expect(state.queue).toEqual([waits('and then', 9)]);
   expect(reduce(state, event('turn.start', { text: 'and then' })).queue).toEqual([]);
+});
+
+test('the queue is as it was told last', () => {
+  const items = [{ seq: 3, text: 'changed', held: true }];
+  expect(after(event('queued', { text: 'first' }), event('queue', { items })).queue).toEqual(items);
 });
 
 test('a turn that ran out of room says so, and names the setting only where no notice says why', () => {

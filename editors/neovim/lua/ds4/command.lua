@@ -161,6 +161,11 @@ M.subcommands = {
       )
     end,
   },
+  queue = {
+    run = function()
+      require('ds4.queue').choose()
+    end,
+  },
   jobs = {
     run = function(invocation)
       jobs(invocation.rest)

@@ -24,6 +24,7 @@ local function ensure()
     local keys = config.values.keys
     view.map(buf, 'n', keys.send, M.send, 'send the prompt')
     view.map(buf, 'i', keys.send_insert, M.send, 'send the prompt')
+    vim.bo[buf].omnifunc = "v:lua.require'ds4.slash'.omnifunc"
   end
   return buf
 end
@@ -66,6 +67,16 @@ function M.compose(places)
   vim.cmd.startinsert({ bang = true })
 end
 
+---Puts back a prompt that was refused, before what was written meanwhile.
+---@param text string
+local function take_back(text)
+  local buf = ensure()
+  local written = vim.api.nvim_buf_get_lines(buf, 0, -1, true)
+  local empty = #written == 1 and written[1] == ''
+  local lines = vim.split(text, '\n', { plain = true })
+  vim.api.nvim_buf_set_lines(buf, 0, empty and -1 or 0, true, lines)
+end
+
 ---Sends what is written in the prompt's buffer.
 function M.send()
   local buf = ensure()
@@ -78,7 +89,12 @@ function M.send()
   vim.api.nvim_buf_set_lines(buf, 0, -1, true, {})
   local places = context
   context = nil
-  require('ds4').prompt(text, { context = places })
+  require('ds4').prompt(text, { context = places }, function(problem)
+    -- A refusal: the log has no such prompt. One whose server ended is there, and comes back with it.
+    if problem and type(problem.data) == 'table' and problem.data.code then
+      take_back(text)
+    end
+  end)
 end
 
 return M

@@ -65,7 +65,7 @@ end
 local function act(slash, result)
   if slash.name == 'new' then
     require('ds4.view').show(result.sessionId)
-  elseif slash.name == 'switch' then
+  elseif slash.name == 'switch' or slash.name == 'fork' then
     show_history(result.sessionId)
   elseif slash.name == 'history' then
     show_history(result.sessionId, tonumber(slash.rest) --[[@as integer?]])

@@ -6,23 +6,63 @@ local M = {}
 ---@field name string
 ---@field rest string what follows the name
 
-local NAMES = { compact = true, new = true, list = true, switch = true, history = true, save = true, help = true }
-local WITHOUT_REST = { list = true, save = true, help = true }
-local LONGEST_COUNT = 6
+---The server's words; a test compares them.
+local WORDS = {
+  'compact',
+  'new',
+  'list',
+  'switch',
+  'history',
+  'fork',
+  'delete',
+  'export',
+  'save',
+  'undo',
+  'stop',
+  'queue',
+  'unqueue',
+  'requeue',
+  'send',
+  'status',
+  'jobs',
+  'kill',
+  'load',
+  'unload',
+  'help',
+}
 
----The command that a text is; nil for a prompt, which may begin with a slash, too.
+---The command that a text is meant as; nil for a prompt. What the server refuses of these runs no turn either.
 ---@param text string
 ---@return ds4.Slash?
 function M.parse(text)
-  local name, rest = vim.trim(text):match('^/(%l+)(.*)$')
-  if not name or not rest or not NAMES[name] or not (rest == '' or vim.startswith(rest, ' ')) then
+  local name, rest = text:match('^/(%a[%a-]*)(.*)$')
+  if not name or not rest or not (rest == '' or rest:match('^%s')) then
     return nil
   end
-  rest = vim.trim(rest)
-  if rest ~= '' and (WITHOUT_REST[name] or name == 'history' and (rest:find('%D') or #rest > LONGEST_COUNT)) then
+  if not vim.list_contains(WORDS, name) and vim.trim(text):find('\n') then
     return nil
   end
-  return { name = name, rest = rest }
+  return { name = name, rest = vim.trim(rest) }
+end
+
+---For 'omnifunc' in the prompt's buffer: completes the slash word that the prompt begins with.
+---@param findstart integer
+---@param base string
+---@return integer|string[]
+function M.omnifunc(findstart, base)
+  if findstart == 1 then
+    local row, column = unpack(vim.api.nvim_win_get_cursor(0))
+    local before = vim.api.nvim_get_current_line():sub(1, column)
+    return row == 1 and before:match('^/[%a-]*$') and 0 or -3
+  end
+  return vim.tbl_filter(
+    function(word)
+      return vim.startswith(word, base)
+    end,
+    vim.tbl_map(function(word)
+      return '/' .. word
+    end, WORDS)
+  )
 end
 
 return M

@@ -12,6 +12,12 @@ local words = require('ds4.words')
 ---@field name string
 ---@field summary string
 
+---@class ds4.Queued
+---@field seq? integer
+---@field text string
+---@field held? boolean it waits until the user sends it
+---@field sessionId? string
+
 ---@class ds4.Transcript
 ---@field writer ds4.Writer
 ---@field session? string
@@ -20,7 +26,7 @@ local words = require('ds4.words')
 ---@field private section? string
 ---@field private compaction? { line: integer, about: string }
 ---@field private usage? table
----@field private queued { seq?: integer, text: string }[] prompts whose turn has not begun
+---@field private queued ds4.Queued[] prompts whose turn has not begun
 local Transcript = {}
 Transcript.__index = Transcript
 
@@ -95,11 +101,11 @@ function Transcript:folded(title, text)
 end
 
 ---Shows the prompts that wait, below everything.
----@param queued { seq?: integer, text: string }[]
+---@param queued ds4.Queued[]
 function Transcript:wait(queued)
   self.queued = queued
   local lines = vim.tbl_map(function(prompt)
-    return '> queued: ' .. words.one_line(prompt.text)
+    return (prompt.held and '> held: ' or '> queued: ') .. words.one_line(prompt.text)
   end, queued)
   self.writer:below(#lines > 0 and vim.list_extend({ '' }, lines) or {})
 end
@@ -110,7 +116,7 @@ end
 function Transcript:begun(text)
   local left = vim.list_slice(self.queued)
   for index, prompt in ipairs(left) do
-    if prompt.text == text then
+    if prompt.text == text and not prompt.held then
       table.remove(left, index)
       break
     end
@@ -173,6 +179,9 @@ handlers['turn.start'] = function(self, event)
 end
 handlers['queued'] = function(self, event)
   self:wait(vim.list_extend(vim.list_slice(self.queued), { { seq = event.seq, text = event.text } }))
+end
+handlers['queue'] = function(self, event)
+  self:wait(event.items)
 end
 handlers['text'] = function(self, event)
   self:enter('text')

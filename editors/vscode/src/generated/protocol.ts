@@ -28,6 +28,31 @@ export interface Commands {
 
 export type EventKind = 'state' | 'queued' | 'queue' | 'turn.start' | 'context' | 'text' | 'thinking' | 'tool.start' | 'tool.delta' | 'tool.call' | 'tool.result' | 'edit' | 'job' | 'notice' | 'compaction.start' | 'compaction.delta' | 'compaction.end' | 'usage' | 'turn.end';
 
+/** What a prompt can be instead of a prompt. */
+export const SLASH_WORDS = [
+  { name: "compact", usage: "[what to keep in mind]", help: "replace older conversation by a checkpoint" },
+  { name: "new", usage: "[title]", help: "start a new session" },
+  { name: "list", usage: "", help: "list this workspace's sessions" },
+  { name: "switch", usage: "ID", help: "make another session current (any unique prefix)" },
+  { name: "history", usage: "[N]", help: "show the last N turns (3)" },
+  { name: "fork", usage: "[EVENT]", help: "copy the session up to an event, and go on in the copy" },
+  { name: "delete", usage: "ID", help: "delete a session" },
+  { name: "export", usage: "[markdown|jsonl]", help: "write the session to a file" },
+  { name: "save", usage: "", help: "write the session's KV snapshot now" },
+  { name: "undo", usage: "[TURN]", help: "restore the files that a turn changed (the last one)" },
+  { name: "stop", usage: "", help: "stop what the agent is doing; what is queued waits" },
+  { name: "queue", usage: "", help: "show what waits, with its numbers" },
+  { name: "unqueue", usage: "NUMBER", help: "take a queued prompt back" },
+  { name: "requeue", usage: "NUMBER TEXT", help: "change the text of a queued prompt" },
+  { name: "send", usage: "[NUMBER]", help: "let a held prompt run; without a number all, at once" },
+  { name: "status", usage: "", help: "what the server is doing" },
+  { name: "jobs", usage: "", help: "the commands that the agent started" },
+  { name: "kill", usage: "JOB", help: "stop one of them" },
+  { name: "load", usage: "[PATH]", help: "load a model" },
+  { name: "unload", usage: "", help: "free the model's memory" },
+  { name: "help", usage: "", help: "this text" },
+] as const;
+
 export interface PromptArguments {
   text: string;
   sessionId?: string | null;

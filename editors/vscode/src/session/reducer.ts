@@ -1,6 +1,6 @@
 /** From events to what the view shows. Pure: a new state for each event, items that did not change stay the same. */
 
-import type { CompactionItem, Item, SessionState, ToolItem } from './state';
+import type { CompactionItem, Item, QueuedItem, SessionState, ToolItem } from './state';
 import { fromHistory } from './history';
 import { clip, shown } from './shown';
 import { isLocal, type LocalEvent, type ServerEvent, type State, type StatusResult, type ViewEvent } from './wire';
@@ -26,7 +26,9 @@ function ofSession(state: SessionState, event: ServerEvent): SessionState {
         queue: without(state.queue, text('text')),
       };
     case 'queued':
-      return { ...state, queue: [...state.queue, text('text')] };
+      return { ...state, queue: [...state.queue, { seq: event.seq ?? -1, text: text('text'), held: false }] };
+    case 'queue':
+      return { ...state, queue: (event['items'] ?? []) as QueuedItem[] };
     case 'text':
     case 'thinking':
       return stream(state, event, event.kind, text('delta'));
@@ -128,13 +130,15 @@ function local(state: SessionState, event: LocalEvent): SessionState {
 function status(state: SessionState, found: StatusResult): SessionState {
   const session = (found.session ?? {}) as { sessionId?: string; title?: string };
   const ours = session.sessionId === state.sessionId;
-  const waiting = found.queue as { sessionId?: string; text?: string }[];
+  const waiting = found.queue as unknown as (QueuedItem & { sessionId: string })[];
   const model = found.model?.['name'];
   const { server } = state.meter;
   return {
     ...state,
     title: ours ? (session.title ?? '') : state.title,
-    queue: waiting.filter((item) => item.sessionId === state.sessionId).map((item) => item.text ?? ''),
+    queue: waiting
+      .filter((item) => item.sessionId === state.sessionId)
+      .map(({ seq, text, held }) => ({ seq, text, held })),
     jobs: found.jobs,
     meter: {
       server,
@@ -211,7 +215,7 @@ function trim(state: SessionState): SessionState {
   return { ...state, items: state.items.slice(-MAX_ITEMS), trimmed: true };
 }
 
-function without(queue: readonly string[], text: string): readonly string[] {
-  const index = queue.indexOf(text);
+function without(queue: readonly QueuedItem[], text: string): readonly QueuedItem[] {
+  const index = queue.findIndex((item) => item.text === text && !item.held);
   return index < 0 ? queue : queue.toSpliced(index, 1);
 }

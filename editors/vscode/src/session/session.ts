@@ -17,7 +17,7 @@ const POLL = 1000;
 const PROMPTS_KEY = 'ds4.prompts';
 const PROMPTS_KEPT = 100;
 /** After these the status has changed in ways that the event does not say. */
-const TELLING = new Set(['state', 'queued', 'turn.start', 'turn.end', 'compaction.end', 'job', 'usage']);
+const TELLING = new Set(['state', 'queued', 'queue', 'turn.start', 'turn.end', 'compaction.end', 'job', 'usage']);
 
 export class Session implements vscode.Disposable {
   private readonly told = new vscode.EventEmitter<ViewEvent>();
@@ -91,8 +91,8 @@ export class Session implements vscode.Disposable {
       return result;
     } catch (error) {
       const reason = messageOf(error);
-      if (slash || wasTaken(error)) this.apply({ kind: 'local.notice', text: reason, error: true });
-      else this.apply({ kind: 'local.unsent', text, reason: `Not sent: ${reason}`, error: true });
+      if (wasTaken(error)) this.apply({ kind: 'local.notice', text: reason, error: true });
+      else this.apply({ kind: 'local.unsent', text, reason: slash ? reason : `Not sent: ${reason}`, error: true });
       return undefined;
     } finally {
       this.refresh();
@@ -102,6 +102,33 @@ export class Session implements vscode.Disposable {
   async stop(sendQueued = false): Promise<void> {
     for (const takeBack of this.waiting) takeBack();
     await this.server.runIfRunning('ds4.interrupt', { sendQueued });
+  }
+
+  /** Take a prompt back that waits. */
+  async unqueue(seq: number): Promise<void> {
+    await this.server.runIfRunning('ds4.dequeue', { seq, ...this.ofSession() });
+    this.refresh();
+  }
+
+  /** Let the user change a prompt that waits. */
+  async editQueued(seq: number): Promise<void> {
+    const before = this.state.queue.find((item) => item.seq === seq);
+    if (!before) return;
+    const text = await vscode.window.showInputBox({ title: 'Change the queued prompt', value: before.text });
+    if (text === undefined || text === before.text) return;
+    await this.server.runIfRunning('ds4.editQueued', { seq, text, ...this.ofSession() });
+    this.refresh();
+  }
+
+  /** Let a prompt run that Stop held. */
+  async sendQueued(seq: number): Promise<void> {
+    await this.server.runIfRunning('ds4.releaseQueued', { seq, ...this.ofSession() });
+    this.refresh();
+  }
+
+  private ofSession(): { sessionId?: string } {
+    const { sessionId } = this.state;
+    return sessionId === undefined ? {} : { sessionId };
   }
 
   /** Why a prompt cannot be sent: there is no server, or the user stopped it while it waited for one. */

@@ -65,6 +65,13 @@ export interface StoppedItem extends Base {
 
 export type Item = UserItem | TextItem | ToolItem | EditItem | NoticeItem | CompactionItem | StoppedItem;
 
+/** A prompt that waits. `held`: until the user sends it. */
+export interface QueuedItem {
+  seq: number;
+  text: string;
+  held: boolean;
+}
+
 /** A question to the user, with everything that the answer is about. */
 export interface Approval {
   id: number;
@@ -95,7 +102,7 @@ export interface SessionState {
   /** Prompts that wait for the server to start. */
   waiting: number;
   meter: Meter;
-  queue: readonly string[];
+  queue: readonly QueuedItem[];
   jobs: readonly JobInfo[];
   approvals: readonly Approval[];
   nextId: number;
@@ -127,6 +134,6 @@ export const EMPTY: SessionState = {
 export function isBusy(state: SessionState): boolean {
   const busy: (ServerState | undefined)[] = ['prefill', 'generating', 'tool', 'compacting'];
   // A model that is loaded for nobody is not stopped: only the prompt that waits for it can be.
-  const waits = state.waiting > 0 || (state.meter.state === 'loading' && state.queue.length > 0);
+  const waits = state.waiting > 0 || (state.meter.state === 'loading' && state.queue.some((one) => !one.held));
   return state.running || waits || busy.includes(state.meter.state);
 }

@@ -40,8 +40,9 @@ export function page({ csp, script, style }: Sources): string {
     <div id="queue"></div>
   </div>
   <form id="composer">
+    <ul id="words" aria-label="Commands"></ul>
     <label class="visually-hidden" for="prompt">Prompt</label>
-    <textarea id="prompt" rows="2" placeholder="What should be done?" title="Enter sends, Shift+Enter breaks the line, the arrows bring earlier prompts back"></textarea>
+    <textarea id="prompt" rows="2" placeholder="What should be done?" aria-describedby="words" title="Enter sends, Shift+Enter breaks the line, the arrows bring earlier prompts back"></textarea>
     <button type="submit" class="primary">Send</button>
     <button type="button" id="stop" data-action="command" data-command="ds4-lsp.stop">Stop</button>
   </form>

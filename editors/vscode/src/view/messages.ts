@@ -18,6 +18,9 @@ export type FromView =
   | { type: 'openFile'; uri: string }
   | { type: 'openCheckpoint'; seq: number }
   | { type: 'stopJob'; job: number }
+  | { type: 'unqueue'; seq: number }
+  | { type: 'editQueued'; seq: number }
+  | { type: 'sendQueued'; seq: number }
   | { type: 'link'; href: string }
   | { type: 'copy'; text: string }
   | { type: 'insert'; text: string };
@@ -45,6 +48,9 @@ const FIELDS: Record<FromView['type'], Record<string, 'string' | 'number'>> = {
   openFile: { uri: 'string' },
   openCheckpoint: { seq: 'number' },
   stopJob: { job: 'number' },
+  unqueue: { seq: 'number' },
+  editQueued: { seq: 'number' },
+  sendQueued: { seq: 'number' },
   link: { href: 'string' },
   copy: { text: 'string' },
   insert: { text: 'string' },

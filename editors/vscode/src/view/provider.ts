@@ -112,6 +112,15 @@ export class SessionView implements vscode.WebviewViewProvider {
         await server.runIfRunning('ds4.stopJob', { job: message.job });
         session.refresh();
         break;
+      case 'unqueue':
+        await session.unqueue(message.seq);
+        break;
+      case 'editQueued':
+        await session.editQueued(message.seq);
+        break;
+      case 'sendQueued':
+        await session.sendQueued(message.seq);
+        break;
       case 'link': {
         const href = safeHref(message.href);
         if (href) await vscode.env.openExternal(vscode.Uri.parse(href, true));

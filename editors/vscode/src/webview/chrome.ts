@@ -1,6 +1,6 @@
 /** Everything around the conversation: the state line, the context meter, questions, queue and jobs. */
 
-import { isBusy, type Approval, type SessionState } from '../session/state';
+import { isBusy, type Approval, type QueuedItem, type SessionState } from '../session/state';
 import { button, element } from './dom';
 
 const STATES: Record<string, string> = {
@@ -104,11 +104,21 @@ function card(approval: Approval): HTMLElement {
   );
 }
 
-export function renderQueue(target: HTMLElement, queue: readonly string[]): void {
+export function renderQueue(target: HTMLElement, queue: readonly QueuedItem[]): void {
   if (!changed(target, queue)) return;
-  const rows = queue.map((text) => element('li', {}, text));
-  const send = button('Stop, and send these', 'command', { 'data-command': 'ds4-lsp.sendQueued' });
+  const rows = queue.map(queued);
+  const all = queue.every((item) => item.held) ? 'Send these' : 'Stop, and send these';
+  const send = button(all, 'command', { 'data-command': 'ds4-lsp.sendQueued' });
   target.replaceChildren(...(rows.length ? [element('h2', {}, 'Queued'), element('ul', {}, ...rows), send] : []));
+}
+
+function queued({ seq, text, held }: QueuedItem): HTMLElement {
+  const data = { 'data-seq': String(seq) };
+  const label = (what: string): Record<string, string> => ({ ...data, 'aria-label': `${what}: ${text}` });
+  const buttons = [button('Edit', 'editQueued', label('Edit')), button('Remove', 'unqueue', label('Remove'))];
+  if (held) buttons.unshift(button('Send', 'sendQueued', label('Send')));
+  const state = held ? [element('span', { class: 'held' }, 'waits for you')] : [];
+  return element('li', {}, element('span', { class: 'queued' }, text), ...state, ...buttons);
 }
 
 export function renderJobs(target: HTMLElement, jobs: SessionState['jobs']): void {

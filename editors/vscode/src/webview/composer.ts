@@ -1,7 +1,9 @@
 /** The input box: Enter sends, Shift+Enter breaks the line, the arrows at its edges walk through earlier prompts. */
 
 import { putBack } from '../session/shown';
+import { candidates } from '../session/slash';
 import { find } from './chrome';
+import { button, element } from './dom';
 
 export interface Draft {
   text: string;
@@ -9,6 +11,7 @@ export interface Draft {
 
 export class Composer {
   private readonly box: HTMLTextAreaElement;
+  private readonly words: HTMLElement;
   private prompts: readonly string[] = [];
   /** Place in the history; its length is the draft. */
   private at = 0;
@@ -20,6 +23,7 @@ export class Composer {
     private readonly keep: (draft: Draft) => void,
   ) {
     this.box = find(form, 'textarea') as HTMLTextAreaElement;
+    this.words = find(form, '#words');
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       this.submit();
@@ -52,9 +56,17 @@ export class Composer {
     this.box.focus();
   }
 
+  /** Write the slash word `name` out. */
+  complete(name: string): void {
+    this.box.value = `/${name} `;
+    this.changed();
+    this.box.focus();
+  }
+
   private submit(): void {
-    const text = this.box.value.trim();
-    if (!text) return;
+    // A space at the beginning makes a prompt of what looks like a command.
+    const text = this.box.value.trimEnd();
+    if (!text.trim()) return;
     this.prompts = [...this.prompts.filter((prompt) => prompt !== text), text];
     this.at = this.prompts.length;
     this.box.value = '';
@@ -68,6 +80,9 @@ export class Composer {
     if (event.key === 'Enter' && !event.shiftKey && !event.altKey) {
       event.preventDefault();
       this.submit();
+    } else if (event.key === 'Tab' && !event.shiftKey && this.words.firstElementChild) {
+      event.preventDefault();
+      this.complete(candidates(this.box.value)[0]?.name ?? '');
     } else if (event.key === 'ArrowUp' && this.box.selectionEnd === 0) {
       this.walk(-1, event);
     } else if (event.key === 'ArrowDown' && this.box.selectionStart === this.box.value.length) {
@@ -89,7 +104,15 @@ export class Composer {
 
   private changed(): void {
     this.grow();
+    this.offer();
     this.keep({ text: this.box.value });
+  }
+
+  private offer(): void {
+    const rows = candidates(this.box.value).map(({ name, usage, help }) =>
+      element('li', {}, button(`/${name} ${usage}`.trim(), 'slash', { 'data-name': name }), element('span', {}, help)),
+    );
+    this.words.replaceChildren(...rows);
   }
 
   private grow(): void {

@@ -136,6 +136,14 @@ function act(target: HTMLElement): void {
     case 'stopJob':
       post({ type: 'stopJob', job: Number(data['job']) });
       break;
+    case 'unqueue':
+    case 'editQueued':
+    case 'sendQueued':
+      post({ type: data['action'], seq: Number(data['seq']) });
+      break;
+    case 'slash':
+      composer.complete(data['name'] ?? '');
+      break;
     default:
   }
 }
