@@ -111,9 +111,7 @@ test('a prompt behind a compaction is shown as queued until its turn starts', fu
   busy:lua([[
     require('ds4').prompt('take me back', {}, function(_, result) _G.taken_back = result end)
   ]])
-  busy:wait(
-    "table.concat(vim.api.nvim_buf_get_lines(require('ds4.view').buffer(), 0, -1, true), '\\n'):find('queued: take me', 1, true)"
-  )
+  busy:wait("vim.iter(_G.events):any(function(event) return event.text == 'take me back' end)")
   busy:lua([[
     vim.ui.select = function(items, _, choose)
       choose(type(items[1]) == 'table' and items[#items] or 'Take back')
