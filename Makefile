@@ -61,6 +61,9 @@ eval-peer: install ## the same jobs by mini-swe-agent: make eval-peer MODEL=/pat
 	@$(BIN)/python -m evals.install_peer
 	@.venv-peer/bin/python -m evals.peer --model "$(MODEL)" $(EVAL_ARGS)
 
+models-page: install ## the table of chat templates in docs/models.md (two minutes)
+	@$(BIN)/python -m benchmarks.template_page --page docs/models.md
+
 lock: ## resolve the dependencies anew into the lock files
 	PYTHON="$(PYTHON)" scripts/lock.sh
 

@@ -193,6 +193,9 @@ class Transcript:
             ids = await self.engine.tokenize(reply_segments(frames, self.speech.syntax, data, begins=begins))
         ended = bool(ids) and ids[-1] in self.info.end_ids
         called = bool(data["calls"]) and self.speech.native
+        if ended and not called and not frames.end_text:
+            # Such a template closes no reply: the token that ended it is the next message's own beginning.
+            ids = ids[:-1]
         return (
             await self.engine.tokenize(opening)
             + ids

@@ -1,4 +1,4 @@
-"""What a template writes for calls and their results: samples to recognise a syntax from, and the results' frames."""
+"""What a template writes for calls: samples to recognise a syntax from, and whether results have frames."""
 
 from __future__ import annotations
 
@@ -6,57 +6,18 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from ds4_lsp.chat.cut import MARK, after, common_start, end_of_reply
-from ds4_lsp.chat.probe import ARGUMENTS, IDS, PROBE, SECOND, TOOLS
+from ds4_lsp.chat.cut import MARK, after, common_start
+from ds4_lsp.chat.probe import ARGUMENTS, ESCAPED, IDS, PROBE, RESULTS, SECOND, TOOLS
+from ds4_lsp.chat.results import Known, ResultFrames, ends_of, results_of
 from ds4_lsp.chat.split import REPLY, SYSTEM, USER, USER_2, Way
 from ds4_lsp.chat.template import Job, Message
-from ds4_lsp.chat.thinking import Leveled, Thinking
 from ds4_lsp.syntax.samples import CallSamples, SampleCall
 
-RESULTS = ("Res1fWsentinel", "Res2gKsentinel")
-_ESCAPED = 'Res1fW "é"\nsentinel'
-"""Holds what JSON would write otherwise."""
 _CONTENTS: tuple[Mapping[str, Any], ...] = ({"content": ""}, {"content": None}, {})
 """What templates take for a reply that only calls."""
 _JOBS = 8
-_SLOT = re.compile(
-    rf"{IDS[0]}|{IDS[1]}|[\w.]*(?:{PROBE}|{SECOND})[\w.]*:\d+|(?<=_id\": \")\d+(?=\")|\0\d\0|{PROBE}|{SECOND}"
-)
-"""A call's id as given, as made of its name and number, or as a number; a number in a row; a name."""
-Kind = Literal["frame", "name", "id", "number"]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a result's frame. ``frame``: text of the template; the others are filled in, as plain text.
-
-    ``number`` counts the results of a row from ``text`` on. ``previous``: of the result before this frame.
-    """
-
-    kind: Kind
-    text: str = ""
-    previous: bool = False
-
-
-@dataclass(frozen=True)
-class ResultFrames:
-    """What stands around the results of a reply's calls. A row of results is ``first``, a content, then ``next`` and a
-    content for each further one, then ``last`` and what follows: the opening of a reply, or a user's message."""
-
-    first: tuple[Piece, ...]
-    next: tuple[Piece, ...]
-    last: tuple[Piece, ...]
-    end_text: str
-    """What ends a reply with calls that did not end by itself; the syntax's own end where that is one."""
-    separator: str
-    """What stands between a reply with calls and ``first``."""
-    escaped: Literal["no", "json", "ascii"]
-    """Whether a content is written as the inside of a JSON string, and with its letters escaped."""
-    reopened: str | None = None
-    """What asks for a reply behind results, where that is not ``Frames.assistant_open``."""
-    reopened_nothink: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,18 +28,6 @@ class Called:
     results: ResultFrames | None
     opened: str
     """How the template opens a finished reply that calls, without a thought."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of the template already."""
-
-    on: Leveled
-    off: Leveled
-    base: str
-    """What all openings of a reply have in common."""
-    thinking: Thinking | None
-    eos: str
 
 
 def call_jobs(way: Way, off: Mapping[str, Any], bos: str, eos: str) -> list[Job]:
@@ -96,7 +45,7 @@ def call_jobs(way: Way, off: Mapping[str, Any], bos: str, eos: str) -> list[Job]
             one, two = called(content, ARGUMENTS[0]), called(content, *ARGUMENTS)
             text, empty = called({"content": REPLY}, ARGUMENTS[0]), called(content, {})
             result, second = _result(0), _result(1)
-            escaped = {**result, "content": _ESCAPED}
+            escaped = {**result, "content": ESCAPED}
             user: Message = {"role": "user", "content": USER_2}
             conversations = (
                 (asked, [one], False),
@@ -152,7 +101,7 @@ def _cut(form: Sequence[str | None], known: Known) -> Called | None:
     alone = said[0]
     if alone is None:
         return None
-    ends = _ends(derived.assistant_after, known.eos)
+    ends = ends_of(derived.assistant_after, known.eos)
     calls = alone.removesuffix(next((end for end in ends if end and alone.endswith(end)), ""))
     sample: dict[str, str | None] = {"one": calls, "two": None, "after_text": None, "empty": None}
     results = None
@@ -162,7 +111,7 @@ def _cut(form: Sequence[str | None], known: Known) -> Called | None:
         between = before.removeprefix(calls)
         sample = {"one": calls, "two": _upto(said[3], between), "after_text": _upto(said[4], between)}
         sample["empty"] = _upto(said[5], between)
-        results = _results(said, between, calls + (sample["two"] or ""), known)
+        results = results_of(said, between, calls + (sample["two"] or ""), known)
     first, second = (
         SampleCall(name, arguments, call_id)
         for name, arguments, call_id in zip((PROBE, SECOND), ARGUMENTS, IDS, strict=True)
@@ -195,98 +144,23 @@ def _body(text: str | None, known: Known) -> str | None:
 
 
 def _opening(body: str, known: Known) -> str:
-    """How the reply was opened: as one without a thought, or by what all openings share and an empty thought."""
+    """How the reply was opened: as one without a thought, or by what all openings share; an empty thought included."""
     history, thinking = known.on.derived.history_open, known.thinking
     # A channel that a template writes before an answer is no part of a call's opening.
     if body.startswith(history) and (thinking or known.on.opened != known.base):
-        return history
-    if not body.startswith(known.base):
+        opening = history
+    elif body.startswith(known.base):
+        opening = known.base
+    else:
         return ""
     if thinking is None:
-        return known.base
-    marks = [re.escape(mark) for mark in (thinking.open, thinking.close) if mark]
-    empty = re.compile(rf"\s*(?:{marks[0]}\s*)?{marks[-1]}\s*")
-    found = empty.match(body, len(known.base))
-    return body[: found.end()] if found else known.base
-
-
-def _ends(assistant_after: str, eos: str) -> list[str]:
-    """What may close a reply with calls: as any reply, or by the end token alone."""
-    end_text, separator = end_of_reply(assistant_after, eos)
-    last = list(MARK.finditer(end_text))
-    return [assistant_after, *([last[-1].group() + separator] if last and assistant_after else [])]
+        return opening
+    begun = rf"(?:{re.escape(thinking.open)}\s*)?" if thinking.open else ""
+    found = re.compile(rf"\s*{begun}{re.escape(thinking.close)}\s*").match(body, len(opening))
+    return body[: found.end()] if found else opening
 
 
 def _upto(said: str | None, between: str) -> str | None:
     """A reply's calls, before what the template puts between them and the first result."""
     before, result, _ = (said or "").partition(RESULTS[0])
     return before.removesuffix(between) if result and before.endswith(between) else None
-
-
-def _results(said: Sequence[str | None], between: str, calls: str, known: Known) -> ResultFrames:
-    derived, eos = known.on.derived, known.eos
-    ends = _ends(derived.assistant_after, eos)
-    closed = next((end for end in ends if end and between.startswith(end)), "")
-    end_text, separator = end_of_reply(closed, eos) if closed else ("", "")
-    found = re.search(f"{RESULTS[0]}(.*?){RESULTS[1]}", said[3] or "", re.DOTALL)
-    behind, silent, to_user = ((said[n] or "").partition(RESULTS[0])[2] for n in (1, 2, 7))
-    # What stands behind a result when a user's message follows is known to be no opening.
-    to_user = to_user.partition(USER_2)[0].removesuffix(derived.user_before)
-    last, reopened = _last(behind, known.on.opened, to_user)
-    first = between.removeprefix(closed)
-    following = found[1] if found else last + first
-    first, following = _numbered(first, following)
-    return ResultFrames(
-        first=_pieces(first, calls, own=0),
-        next=_pieces(following, calls, own=1),
-        last=_pieces(last, calls, own=1),
-        end_text=end_text,
-        separator=separator,
-        escaped=_escape(said[6]),
-        reopened=reopened,
-        reopened_nothink=silent.removeprefix(last) if reopened is not None and silent.startswith(last) else None,
-    )
-
-
-def _numbered(first: str, following: str) -> tuple[str, str]:
-    """A number that counts the results of a row is replaced by where it starts, in marks that no template has."""
-    for match in re.finditer(r'(?<=")\d(?=")', first):
-        tail, rest = first[: match.start()], first[match.end() :]
-        one = following.replace(SECOND, PROBE).replace(IDS[1], IDS[0])
-        if one.endswith(f"{tail}{int(match.group()) + 1}{rest}"):
-            cut = len(following) - len(rest.replace(PROBE, SECOND).replace(IDS[0], IDS[1]))
-            mark = f"\0{match.group()}\0"
-            return tail + mark + rest, following[: cut - 1] + mark + following[cut:]
-    return first, following
-
-
-def _last(behind: str, opened: str, to_user: str) -> tuple[str, str | None]:
-    if behind.endswith(opened):
-        return behind.removesuffix(opened), None
-    if behind.startswith(to_user):
-        return to_user, behind.removeprefix(to_user)
-    return "", behind
-
-
-def _escape(body: str | None) -> Literal["no", "json", "ascii"]:
-    body = body or ""
-    if json.dumps(_ESCAPED, ensure_ascii=False)[1:-1] in body:
-        return "json"
-    return "ascii" if json.dumps(_ESCAPED)[1:-1] in body else "no"
-
-
-def _pieces(text: str, calls: str, *, own: int) -> tuple[Piece, ...]:
-    """``text`` with its names and ids taken out. ``own``: which of the two probes the frame opens; the other is that
-    of the result before. An id made of a name or a number is one where the call has it too."""
-    pieces: list[Piece] = []
-    start = 0
-    for match in _SLOT.finditer(text):
-        found = match.group()
-        kind: Kind = "name" if found in (PROBE, SECOND) else "number" if "\0" in found else "id"
-        if kind == "id" and found not in calls and found not in IDS:
-            continue
-        mine = found in (IDS[own],) or (PROBE, SECOND)[own] in found or kind == "number" or found.isdigit()
-        pieces += [Piece("frame", text[start : match.start()]), Piece(kind, found.strip("\0"), previous=not mine)]
-        start = match.end()
-    found_all = [*pieces, Piece("frame", text[start:])]
-    return tuple(piece for piece in found_all if piece.kind != "frame" or piece.text)

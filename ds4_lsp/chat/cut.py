@@ -50,15 +50,16 @@ def after(text: str, sentinel: str) -> str | None:
     return text.partition(sentinel)[2] if text.count(sentinel) == 1 else None
 
 
-def end_of_reply(closing: str, eos: str) -> tuple[str, str]:
-    """What closes a reply, cut behind the token that ends it. A template that closes a reply by nothing gets EOS."""
+def end_of_reply(closing: str, eos: str, next_frame: str = "") -> tuple[str, str]:
+    """What closes a reply, cut behind the token that ends it. Where neither that nor ``next_frame`` has a mark, EOS
+    ends it."""
     if eos and eos in closing:
         cut = closing.index(eos) + len(eos)
         return closing[:cut], closing[cut:]
     # A reply's own parts may be closed before it is: the last mark ends it.
     if found := list(MARK.finditer(closing)):
         return closing[: found[-1].end()], closing[found[-1].end() :]
-    return eos, closing
+    return ("" if MARK.search(next_frame) or closing.strip("\n") != closing else eos), closing
 
 
 def _outside(texts: Sequence[str], length: int) -> int:

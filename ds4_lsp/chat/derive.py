@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ds4_lsp.chat.calls import Known, call_jobs, calls_of
+from ds4_lsp.chat.calls import call_jobs, calls_of
 from ds4_lsp.chat.frames import Frames, chatml, deepseek, from_template
 from ds4_lsp.chat.probe import CALLED, PROBE
+from ds4_lsp.chat.results import Known
 from ds4_lsp.chat.split import JOBS, Derived, Way, jobs, split
 from ds4_lsp.chat.template import Render, render_apart
 from ds4_lsp.chat.thinking import MOODS, levels_of, marks_of, thought_jobs

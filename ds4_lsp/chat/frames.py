@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from ds4_lsp.chat.calls import Called, ResultFrames
+from ds4_lsp.chat.calls import Called
 from ds4_lsp.chat.cut import end_of_reply, marks
+from ds4_lsp.chat.results import ResultFrames
 from ds4_lsp.chat.split import Derived, Way
 from ds4_lsp.chat.thinking import Level, Leveled, Thinking
 from ds4_lsp.ports import ModelInfo
@@ -167,7 +168,7 @@ def from_template(
     """The frames of a template that was understood."""
     on, off = levels["on"], levels["off"]
     start = info.bos if info.add_bos else ""
-    end_text, separator = end_of_reply(on.derived.assistant_after, info.eos)
+    end_text, separator = end_of_reply(on.derived.assistant_after, info.eos, on.derived.user_before)
     frames = Frames(
         start=start,
         system=_system(on.derived, start),

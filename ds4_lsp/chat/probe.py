@@ -9,6 +9,9 @@ PROBE = "probe_aqz"
 SECOND = "probe_bqz"
 IDS = ("pqzcall01", "pqzcall02")
 """Nine letters and digits: what Mistral's templates insist on."""
+RESULTS = ("Res1fWsentinel", "Res2gKsentinel")
+ESCAPED = 'Res1fW "é"\nsentinel'
+"""A result that JSON would write otherwise."""
 ARGUMENTS: tuple[Mapping[str, Any], Mapping[str, Any]] = (
     {"alphaqz": "Val1qz", "betaqz": 47113, "gammaqz": True},
     {"alphaqz": "Val2qz", "betaqz": 52129, "gammaqz": False},

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ds4_lsp.chat.calls import Piece
 from ds4_lsp.chat.frames import THINK_CLOSE, THINK_OPEN, Frames
+from ds4_lsp.chat.results import Piece
 from ds4_lsp.chat.split import APART
 from ds4_lsp.ports import Segment
 
 
 @dataclass(frozen=True)
 class Result:
-    """A tool's result. ``call_id``: as the call names it, where its syntax has such a name."""
+    """A tool's result. ``call_id``: as the call names itself, where its syntax has such a thing; else empty."""
 
     name: str
     call_id: str
@@ -111,7 +111,8 @@ def _filled(frames: Frames, pieces: Sequence[Piece], shown: Result, row: Sequenc
             case "name":
                 segments += plain(frames, about.name)
             case "id":
-                segments += plain(frames, about.call_id)
+                made = piece.text.replace("{number}", str(len(row))).replace("{name}", about.name)
+                segments += plain(frames, about.call_id or made)
     return segments
 
 

@@ -142,10 +142,8 @@ def _aligned(a: Sequence[str], b: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _gap(samples: CallSamples, lead: str) -> str:
-    """What parts text from calls that follow it."""
+    """What parts text from the first mark of calls that follow it, or from a name that no mark precedes."""
     if samples.after_text is None or samples.after_text.count(samples.text) != 1:
         return "\n\n"
     _, _, after = samples.after_text.partition(samples.text)
-    opening = lead.lstrip()
-    at = after.find(opening) if opening else 0
-    return after[:at] if at > 0 else ""
+    return after[: max(0, after.find(lead.lstrip() or samples.first.name))]
