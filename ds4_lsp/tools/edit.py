@@ -84,6 +84,8 @@ class Edit(Tool[EditArguments]):
     async def run(self, arguments: EditArguments, call: Call) -> ToolResult:
         """Errors: those of :func:`~ds4_lsp.tools.applying.apply_guarded`, ``OutsideWorkspace``, ``Denied``."""
         target = arguments.target()
+        if arguments.old and arguments.old == arguments.new:
+            raise InvalidRequest("`old` and `new` are the same: nothing was changed. Give the changed text as `new`.")
         found = await existing(self._files, arguments.path, call)
         path = found.path
         name = self._files.workspace.display(path)
@@ -128,7 +130,7 @@ def report(done: EditDone, problems: Sequence[str] = ()) -> ToolResult:
     last = done.shown[-1][1] if done.shown else 0
     notes.append(header(name, edit.after_tag, first, last, total))
     return ToolResult(
-        "\n".join(filter(None, (*notes, done.around, _left(done), NEXT))),
+        "\n".join(filter(None, (*notes, done.around, _left(done) or NEXT))),
         shown=(Shown(from_path(edit.path), name, edit.after_tag, done.shown),),
         data={
             "fileTag": edit.after_tag,
@@ -157,7 +159,8 @@ def _left(done: EditDone) -> str:
     if not found:
         return ""
     more = ", …" if len(found) > MOST_LEFT else ""
-    return f"[{name} still stands in {'line' if len(found) == 1 else 'lines'} {', '.join(found[:MOST_LEFT])}{more}.]"
+    where = f"{'line' if len(found) == 1 else 'lines'} {', '.join(found[:MOST_LEFT])}{more}"
+    return f"[{name} still stands in {where}. If that is meant too, go on with it; else say that all is done.]"
 
 
 def _words(text: str) -> set[str]:

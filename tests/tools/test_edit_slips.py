@@ -132,5 +132,13 @@ async def test_where_a_replaced_name_still_stands_is_told(room, call):
     room.write("a.py", "def calc(a):\n    return a\n\n\nprint(calc(1), calculus)\nprint(calc(2))\n")
     await call("read", path="a.py")
     done = await call("edit", path="a.py", old="def calc(a):", new="def area(a):")
-    assert "[calc still stands in lines 5, 6.]" in done.text
+    assert "[calc still stands in lines 5, 6." in done.text
     assert "still stands" not in (await call("edit", path="a.py", old="calc", new="area", all=True)).text
+
+
+async def test_the_same_text_as_old_and_new_is_no_edit(room, call):
+    room.write("a.py", TEXT)
+    await call("read", path="a.py")
+    refused = await call("edit", path="a.py", old="b = 2", new="b = 2")
+    assert not refused.ok
+    assert "are the same" in refused.text
