@@ -66,6 +66,7 @@ PROCESSES = (
     "cli/test_fetch",
     "cli/test_main.py",
     "cli/test_sessions_faults.py",
+    "engine/test_selftest.py",
     "evals/test_jobs.py",
     "scripts",
 )
