@@ -71,7 +71,7 @@ def check(events: list[Event]) -> None:
             case "compact/end":
                 assert compaction is not None
                 compaction = None
-            case "assistant/message":
+            case "assistant/message" if event["surfaceOp"]["op"] == "append":
                 waiting |= {call["callId"] for call in data["calls"]}
             case "tool/result" if event["surfaceOp"]["op"] == "append":
                 assert data["callId"] in waiting, "exactly one result for each call"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ds4_lsp.agent.documents import plain_text
 from ds4_lsp.agent.earlier import Earlier
 from ds4_lsp.agent.runtime import Runtime
+from ds4_lsp.agent.seen import follow
 from ds4_lsp.agent.services import Services
 from ds4_lsp.edits.views import FileViews
 from ds4_lsp.ports import Answer, Cancel, FileEdit, Question
@@ -22,6 +24,7 @@ from ds4_lsp.tools.list import List
 from ds4_lsp.tools.more import More
 from ds4_lsp.tools.permissions import Gate
 from ds4_lsp.tools.read import Read
+from ds4_lsp.tools.recall import Recall
 from ds4_lsp.tools.search import Search
 from ds4_lsp.tools.workspace import Workspace
 from ds4_lsp.tools.write import Write
@@ -31,6 +34,7 @@ def assemble(services: Services, session: Session, earlier: Earlier) -> Runtime:
     """Everything of one session, wired to the shared services. ``earlier`` has seen all its events."""
     views = FileViews()
     earlier.restore_views(session, views)
+    session.follow(lambda event: follow(earlier.seen, views, event))
 
     async def ask(question: Question, cancel: Cancel) -> Answer:
         return await services.editor.ask(question, cancel)
@@ -51,6 +55,7 @@ def assemble(services: Services, session: Session, earlier: Earlier) -> Runtime:
     gate = Gate(services.settings, ask, record)
     workspace = Workspace(services.editor, gate, services.settings)
     files = Files(workspace, services.editor, views, services.settings)
+    files.deferred = True
     files.before_edit = lambda edit: keep_texts(session, edit)
     jobs = Jobs(lambda: session.jobs_dir, on_job, earlier=earlier.jobs)
     toolbox = Toolbox(
@@ -64,6 +69,7 @@ def assemble(services: Services, session: Session, earlier: Earlier) -> Runtime:
             Bash(jobs, services.editor, gate),
             BashStatus(jobs),
             BashStop(jobs),
+            Recall(session.events, plain_text),
         ]
     )
     runtime = Runtime(

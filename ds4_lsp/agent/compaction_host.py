@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from ds4_lsp.agent.rendering import user_text
 from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
+from ds4_lsp.agent.shortening import shorten_reply, shorten_result
 from ds4_lsp.agent.transcript import Transcript
 from ds4_lsp.chat import render
-from ds4_lsp.compaction import Item, OnSummary, Speeds, Summary, SummaryRequest
+from ds4_lsp.compaction import Item, OnSummary, Shortened, Speeds, Summary, SummaryRequest
 from ds4_lsp.ports import Cancel, GenerateRequest, OnProgress, Segment
 from ds4_lsp.protocol.commands import Usage
 from ds4_lsp.protocol.errors import EngineDied
@@ -41,6 +43,8 @@ class CompactionHost:
         self._of: Transcript | None = None
         """The transcript whose tokenizer the counts are of."""
         self._sizes: dict[int, int] = {}
+        self._shortened: dict[int, Shortened] = {}
+        """What a plan made of long messages, by their seqs."""
 
     async def refresh(self) -> Transcript:
         """Tokenise whatever was not yet, so that everything else can be answered without waiting."""
@@ -148,11 +152,28 @@ class CompactionHost:
             self._sizes[event.seq] = len(tokens)
             return
         old = shadowed[0] if shadowed else None
+        made = self._shortened.pop(old.seq, None) if old else None
+        if made is not None and made.data == event.data:
+            self._sizes[event.seq] = made.tokens
+            return
         longer = self._counted.get(old.data["text"]) if old else None
         if text is None or old is None or longer is None:
             self._sizes[event.seq] = _guess(event)
             return
         self._sizes[event.seq] = len(text) + max(0, self._sizes[old.seq] - len(longer))
+
+    async def shorten(self, item: Item, tail: int) -> Shortened | None:
+        transcript = await self._services.transcript(self._runtime)
+        event = self._runtime.session.surface[item.position]
+        if event.seq != item.seq:
+            return None
+        if event.type == "assistant/message":
+            made = await shorten_reply(transcript, item, event, tail)
+        else:
+            made = await shorten_result(transcript, item, event, tail, self.count)
+        if made is not None:
+            self._shortened[item.seq] = made
+        return made
 
     # --- the engine -----------------------------------------------------------------------------------------------
 
@@ -172,7 +193,7 @@ class CompactionHost:
         if not request.live and self._kept_at != self.revision:
             self._kept_at = self.revision
             await self._keep()
-        tokens = live if request.live else await self._part(transcript, request)
+        tokens = await self._part(transcript, request)
         asked = await engine.tokenize(render.user(transcript.frames, request.text))
         opening, _thinking = await transcript.assistant_open(False)
         count = 0
@@ -284,9 +305,18 @@ def _item(position: int, event: Event, tokens: int) -> Item:
     data = event.data
     if event.type == "assistant/message":
         calls = frozenset(call["callId"] for call in data["calls"])
-        return Item(event.seq, position, "assistant", "reply", tokens, data["text"], calls)
+        original = data.get("original")
+        return Item(event.seq, position, "assistant", "reply", tokens, data["text"], calls, original=original)
     if event.type == "tool/result":
         return Item(
-            event.seq, position, "tool", "result", tokens, data["text"], result_for=data["callId"], name=data["name"]
+            event.seq,
+            position,
+            "tool",
+            "result",
+            tokens,
+            data["text"],
+            result_for=data["callId"],
+            name=data["name"],
+            original=data.get("original"),
         )
-    return Item(event.seq, position, "user", data.get("kind", "prompt"), tokens, data["text"])
+    return Item(event.seq, position, "user", data.get("kind", "prompt"), tokens, user_text(data))

@@ -27,6 +27,10 @@ from ds4_lsp.compaction import (
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import CompactResult
 from ds4_lsp.tools.base import ToolResult
+from ds4_lsp.tools.fitting import fit_part
+
+LEAST_REPLY = 64
+"""Tokens of a reply that a prompt must leave room for, beside what is kept for a summary."""
 
 LATE = (
     "A compaction was running already: this request joined it, and what it asked to keep in mind came too late for the "
@@ -140,10 +144,14 @@ class Compactor:
         decision = compactions.soft(needed)
         self._warn(runtime, decision.message)
         if decision.action == "compact":
-            outcome = await self._run(runtime, "soft", cancel=self._linked(runtime), needed=needed)
-            if isinstance(outcome, Failed) and outcome.cancelled and not _cancelled(runtime):
-                compactions.declined(needed)
-            _raise_engine_failure(outcome)
+            await self._softly(runtime, compactions, needed)
+
+    async def _softly(self, runtime: Runtime, compactions: Compactions, needed: int) -> bool:
+        outcome = await self._run(runtime, "soft", cancel=self._linked(runtime), needed=needed)
+        if isinstance(outcome, Failed) and outcome.cancelled and not _cancelled(runtime):
+            compactions.declined(needed)
+        _raise_engine_failure(outcome)
+        return isinstance(outcome, Compacted | Pruned)
 
     async def relieve(self, runtime: Runtime, trigger: Trigger, needed: int | None = None) -> bool:
         """Compact because there is no other way on; whether it freed anything. ``needed``: tokens of the request that
@@ -163,19 +171,38 @@ class Compactor:
             self._services.tell(runtime, text)
 
     async def fit(self, runtime: Runtime, call_id: str, name: str, result: ToolResult) -> ToolResult:
-        """``result`` if it fits the context, after one compaction where needed; else a tool error with both sizes."""
+        """What is to be appended for ``result``, so that the model can read it and answer: the whole, after one
+        compaction where the context would come too full; else a part that fits and says so; else a tool error with
+        both sizes. Nothing is appended yet, so that no compaction can take away what was never read."""
         host, compactions = self._of(runtime)
         transcript = await host.refresh()
-        size = await transcript.result_size(call_id, name, result.text, ok=result.ok)
-        limits = compactions.limits
+
+        async def framed(text: str) -> int:
+            return await transcript.result_size(call_id, name, text, ok=result.ok)
+
+        limits, size = compactions.limits, await framed(result.text)
+        request = await request_tokens(host)
         used = len(await transcript.tokens(runtime.session.surface))
-        if triggers.hard_fits(used + size, limits):
-            return result
-        if await self.relieve(runtime, "hard", used + size):
+        room = triggers.result_room(used, limits, request)
+        if await self._crowds(runtime, compactions, used + size, fits=size <= room):
+            await host.refresh()
             used = len(await transcript.tokens(runtime.session.surface))
-            if triggers.hard_fits(used + size, limits):
-                return result
-        return ToolResult(triggers.too_large(name, size, used, limits), ok=False, data=result.data)
+            room = triggers.result_room(used, limits, request)
+        if size <= room:
+            return result
+        part = await fit_part(result, room, framed) if room > 0 else None
+        if part is not None:
+            return part
+        return ToolResult(triggers.too_large(name, size, room, limits), ok=False, data=result.data)
+
+    async def _crowds(self, runtime: Runtime, compactions: Compactions, needed: int, *, fits: bool) -> bool:
+        """Compact before a result that would bring the transcript to ``needed`` tokens, where that is called for;
+        whether the transcript changed."""
+        if not fits:
+            return await self.relieve(runtime, "hard", needed)
+        decision = compactions.soft(needed)
+        self._warn(runtime, decision.message)
+        return decision.action == "compact" and await self._softly(runtime, compactions, needed)
 
     async def full(self, runtime: Runtime) -> bool:
         """Whether not even one token of a reply may be generated before something is freed."""
@@ -193,8 +220,14 @@ class Compactor:
         await host.refresh()
         return triggers.generation_room(transcript, compactions.limits, await request_tokens(host))
 
-    def least_answer(self, runtime: Runtime) -> int:
-        return self._of(runtime)[1].limits.answer_room
+    async def kept_free(self, runtime: Runtime) -> int:
+        """Tokens that a prompt must leave free: to be answered, and to ask for a summary after that."""
+        host, compactions = self._of(runtime)
+        limits = compactions.limits
+        if not limits.auto:
+            return limits.answer_room
+        await host.refresh()
+        return max(limits.answer_room, triggers.generation_reserve(limits, await request_tokens(host)) + LEAST_REPLY)
 
     # --- one compaction -------------------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
+from ds4_lsp.agent.seen import Seen
 from ds4_lsp.edits.views import FileViews
 from ds4_lsp.protocol.commands import JobInfo
 from ds4_lsp.protocol.errors import Ds4Error
@@ -20,7 +20,7 @@ class Earlier:
     """Memory: the files that were shown, and the jobs. Raises ``CorruptSession`` for events of another shape."""
 
     def __init__(self) -> None:
-        self._shown: dict[tuple[str, str], dict[str, Any]] = {}
+        self.seen = Seen()
         self._jobs: dict[int, JobInfo] = {}
         self._started: dict[int, float] = {}
         self._before = 0.0
@@ -40,15 +40,8 @@ class Earlier:
 
     def _apply(self, event: Event) -> None:
         data = event.data
-        if event.type in ("tool/result", "user/message"):
-            places = [*(data.get("shown") or ()), *(p for c in data.get("context") or () for p in c.get("shown") or ())]
-            for place in places:
-                key = (place["uri"], place["fileTag"])
-                # To the end: views are restored in the order in which they were shown last.
-                known = self._shown[key] = self._shown.pop(key, {"ranges": {}, "blob": None})
-                # A dictionary, since the same lines may have been shown a thousand times.
-                known["ranges"] |= {(pair[0], pair[1]): None for pair in place["ranges"]}
-                known["blob"] = place.get("blob") or known["blob"]
+        self.seen.apply(event)
+        if event.type == "user/message":
             if data.get("kind") == "notice":
                 self.untold = Untold()
         elif event.type == "job/started":
@@ -75,13 +68,13 @@ class Earlier:
             self._before = event.time
 
     def restore_views(self, session: Session, views: FileViews) -> None:
-        for (uri, tag), known in self._shown.items():
-            text = None
-            if known["blob"]:
+        for place, read in self.seen.places():
+            text, view = None, views.seen(place.uri, place.tag)
+            if place.blob and (view is None or view.text is None):
                 # Without its text a view still serves edits of a file that did not change.
                 with suppress(Ds4Error):
-                    text = session.blobs.get(known["blob"])
-            views.restore(uri, tag, text, list(known["ranges"]))
+                    text = session.blobs.get(place.blob)
+            views.restore(place.uri, place.tag, text, place.ranges if read else ())
 
 
 class Untold:

@@ -27,6 +27,7 @@ from ds4_lsp.agent.runtime import Runtime
 from ds4_lsp.agent.services import Services
 from ds4_lsp.agent.transcript import is_large
 from ds4_lsp.chat import render
+from ds4_lsp.compaction import Trigger
 from ds4_lsp.ports import Generated
 from ds4_lsp.protocol.commands import PromptResult, StopReason, ToolCallSummary, Usage
 from ds4_lsp.protocol.errors import Cancelled, ContextTooSmall, Ds4Error, StorageFailed
@@ -41,14 +42,22 @@ CUT = "[The reply was cut because the context was nearly full. Older conversatio
 REPEATED = "[Stopped: the reply repeated itself and was cut. Rephrase the request, or raise ds4.sampling.temperature.]"
 
 FULL = (
-    "[Stopped: the context is full, and compaction could not free any of it. "
+    "[Stopped: the context is full, and compaction could not free enough of it. "
     "Start a new session with /new, or raise ds4.model.contextSize.]"
+)
+
+FULL_BY_HAND = (
+    "[Stopped: the context is full, and ds4.compaction.auto is off, so nothing was compacted. Nothing is lost: "
+    '/compact replaces the older part by a summary, and a word like "continue" goes on from there.]'
 )
 
 
 NO_ROOM = (
     "The engine has no room left: {}. Try /compact, start a new session with /new, or raise ds4.model.contextSize."
 )
+
+_RELIEFS: tuple[Trigger, ...] = ("hard", "overflow")
+_WAYS_ON: tuple[Trigger, ...] = ("generation", "overflow")
 
 Prepare = Callable[[], Awaitable[None]]
 """Looks up what the prompt points at, and brings the KV near the session."""
@@ -174,7 +183,7 @@ class TurnRunner:
         watch = Watch(nudges=Nudges(pending.text))
         while True:
             await self._make_room(runtime)
-            if await self._compactor.full(runtime) and not await self._compactor.relieve(runtime, "generation"):
+            if await self._compactor.full(runtime) and not await self._relieved(runtime):
                 self._stop_full(runtime, outcome)
                 return
             reply, generated = await self._sample(runtime, outcome)
@@ -202,10 +211,18 @@ class TurnRunner:
                 return
             # A reply that ended before it reached the reserve met the end of a KV smaller than its numbers say.
             closed = await self._compactor.full(runtime)
-            if not await self._compactor.relieve(runtime, "generation" if closed else "overflow"):
+            relieved = self._relieved(runtime) if closed else self._compactor.relieve(runtime, "overflow")
+            if not await relieved:
                 self._stop_full(runtime, outcome)
                 return
             self._notice(runtime, CUT)
+
+    async def _relieved(self, runtime: Runtime) -> bool:
+        """Whether a compaction made room for a reply. One that frees too little is no way on."""
+        for trigger in _WAYS_ON:
+            if await self._compactor.relieve(runtime, trigger) and not await self._compactor.full(runtime):
+                return True
+        return False
 
     def _goes_on(self, runtime: Runtime, reply: Reply, outcome: Outcome, watch: Watch) -> bool:
         """Whether a reply that made no call is followed by another one, since the model has to be told something."""
@@ -246,7 +263,7 @@ class TurnRunner:
 
     def _stop_full(self, runtime: Runtime, outcome: Outcome) -> None:
         outcome.stop = "length"
-        self._tell(runtime, outcome, FULL)
+        self._tell(runtime, outcome, FULL if self._services.settings().compaction.auto else FULL_BY_HAND)
 
     def _tell(self, runtime: Runtime, outcome: Outcome, note: str) -> None:
         """Why the turn ends: in its result, and for those who follow its events."""
@@ -278,8 +295,11 @@ class TurnRunner:
             raise
         used = len(await transcript.tokens(runtime.session.surface)) + size
         context = transcript.info.context_size
-        least = self._compactor.least_answer(runtime)
-        if not large and used + least > context and await self._compactor.relieve(runtime, "hard", used):
+        least = await self._compactor.kept_free(runtime)
+        # First what was read; for want of another way also prompts of turns that failed: the checkpoint has them.
+        for trigger in _RELIEFS:
+            if large or used + least <= context or not await self._compactor.relieve(runtime, trigger, used):
+                continue
             used = len(await transcript.tokens(runtime.session.surface)) + size
         if used + least > context:
             raise ContextTooSmall(

@@ -1,12 +1,46 @@
-"""Where the tail begins: a pure function of the surface and its token counts (the page's section *What*, 1)."""
+"""Where the tail begins: a pure function of the surface and its token counts (the page's section *What*, 1).
+
+Two promises. What the model has not read is never on the far side of the cut. And the tail never has less than its
+budget, token for token: where the budget ends inside a message that is much larger, the end of that message stays.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from ds4_lsp.compaction.model import Item
 from ds4_lsp.protocol.errors import CorruptSession
+
+LEAST_GAIN = 64
+"""Tokens that shortening one message must free to be worth a node of its own."""
+
+
+@dataclass(frozen=True)
+class Trim:
+    """The message at ``index`` is to be shortened: of its end at least ``tail`` tokens stay."""
+
+    index: int
+    tail: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """``at``: the first item of the tail. ``trims``: items of the tail that are much larger than their share of it.
+    ``ending``: tokens of the end of the prompt before the tail that its budget has room for: the checkpoint ends with
+    them.
+    """
+
+    at: int
+    trims: tuple[Trim, ...] = ()
+    ending: int = 0
+
+    @property
+    def older(self) -> int:
+        """How many items no part of which the tail needs."""
+        return max([self.at, *(trim.index + 1 for trim in self.trims if not trim.tail)])
 
 
 def balanced_cuts(items: Sequence[Item]) -> list[bool]:
@@ -39,40 +73,79 @@ def balanced_cuts(items: Sequence[Item]) -> list[bool]:
     return balanced
 
 
-def choose(items: Sequence[Item], tail_budget: int) -> int | None:
-    """Index of the first item of the tail, or None when nothing older than the tail can go.
+def first_unread(items: Sequence[Item], *, results_only: bool = False) -> int:
+    """Index of the first item that no reply follows, which the model has therefore not read; ``len(items)`` for none.
 
-    The tail may be empty (``len(items)``) when the newest message alone is over ``tail_budget``.
+    ``results_only``: only while tool results are among them. A prompt's words are in the checkpoint, and a notice
+    is no news to the user; but nobody keeps a result.
+    """
+    first = next((index + 1 for index in reversed(range(len(items))) if items[index].role == "assistant"), 0)
+    unread = items[first:]
+    if results_only:
+        return first if any(item.role == "tool" for item in unread) else len(items)
+    return first if any(item.kind in ("prompt", "result") for item in unread) else len(items)
+
+
+def choose(items: Sequence[Item], tail_budget: int, prompt_budget: int) -> Cut | None:
+    """Where to cut for a tail of at least ``tail_budget`` tokens, or None when nothing older than it can go.
+
+    A prompt in which the budget ends stays whole if it has at most ``prompt_budget`` tokens. A larger one goes: the
+    checkpoint has as many of its words, and its end.
     """
     balanced = balanced_cuts(items)
     starts = [0, *accumulate(item.tokens for item in items)]
     target = starts[-1] - tail_budget
     if target <= 0:
         return None
-    return _settle(items, balanced, aligned(items, starts, target))
+    unread = first_unread(items)
+    reached = bisect_right(starts, target) - 1
+    at = min(reached, unread)
+    if at < unread and starts[at] < target and items[at].kind == "prompt" and items[at].tokens > prompt_budget:
+        at += 1
+    at, slack = _settled(balanced, at), tail_budget // 4
+    prompt = _before_prompt(items, starts, at, slack)
+    trims = _trims(items[: min(reached + 1, unread)], starts, at, target=target, slack=slack)
+    if not _nothing_before(items, prompt):
+        return Cut(prompt, trims, max(0, starts[prompt] - target))
+    # A short prompt alone is not worth it, unless much more goes with it.
+    return Cut(at, trims, max(0, starts[at] - target)) if trims and not _nothing_before(items, at) else None
 
 
-def choose_maximal(items: Sequence[Item]) -> int | None:
-    """As :func:`choose`, with the smallest tail there is: the newest message, or a call with its results."""
+def choose_maximal(items: Sequence[Item]) -> Cut | None:
+    """As :func:`choose`, with the smallest tail there is: the newest message, or a call with its results, and results
+    that the model has not read."""
     balanced = balanced_cuts(items)
-    return _settle(items, balanced, max(0, len(items) - 1))
+    at = _settled(balanced, min(max(0, len(items) - 1), first_unread(items, results_only=True)))
+    return None if _nothing_before(items, at) else Cut(at)
 
 
-def aligned(items: Sequence[Item], starts: Sequence[int], target: int) -> int:
-    """The first user message that starts at or after ``target`` tokens, else the first message border there.
+def _settled(balanced: Sequence[bool], at: int) -> int:
+    while not balanced[at]:
+        at -= 1
+    return at
 
-    Notices are the program's, not the user's, and no better a border than any other message.
-    """
-    for index, item in enumerate(items):
-        if starts[index] >= target and item.role == "user" and item.kind != "notice":
+
+def _before_prompt(items: Sequence[Item], starts: Sequence[int], at: int, slack: int) -> int:
+    """A prompt that begins shortly before the cut is the better border: what follows answers it."""
+    for index in range(at, -1, -1):
+        if starts[at] - starts[index] > slack or index == len(items):
+            break
+        if items[index].kind == "prompt":
             return index
-    return next(index for index, start in enumerate(starts) if start >= target)
+    return at
 
 
-def _settle(items: Sequence[Item], balanced: Sequence[bool], cut: int) -> int | None:
-    while not balanced[cut]:
-        cut -= 1
+def _nothing_before(items: Sequence[Item], at: int) -> bool:
     # A checkpoint alone is all that an earlier pass could leave: to summarise it again would only lose detail.
-    if all(item.kind == "checkpoint" for item in items[:cut]):
-        return None
-    return cut
+    return all(item.kind == "checkpoint" for item in items[:at])
+
+
+def _trims(items: Sequence[Item], starts: Sequence[int], at: int, *, target: int, slack: int) -> tuple[Trim, ...]:
+    """The messages that reach over the target by much more than what the tail needs of them."""
+    trims = []
+    for index in range(at, len(items)):
+        item = items[index]
+        tail = max(0, starts[index + 1] - target)
+        if item.role != "user" and item.tokens - tail > max(slack, LEAST_GAIN):
+            trims.append(Trim(index, tail))
+    return tuple(trims)

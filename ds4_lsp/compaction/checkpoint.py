@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ds4_lsp.compaction.fitting import Count, at_line, fit_head, fit_head_tail, largest
-from ds4_lsp.compaction.graphemes import one_line
+from ds4_lsp.compaction.fitting import Count, at_line, fit_head, largest
 from ds4_lsp.compaction.ledger import Entry, Facts, Prompt
+from ds4_lsp.compaction.prompts import prompts_part
+from ds4_lsp.compaction.shorten import end_of
 from ds4_lsp.compaction.triggers import Limits
 
-URI_SHOWN = 60
-"""Most code points of an attached place in a task's title."""
 MIN_SUMMARY = 64
 """Tokens below which a summary says too little to stand for a conversation."""
 SLACK = 8
@@ -20,29 +20,47 @@ SLACK = 8
 
 _INTRODUCTION = (
     "[Automatic checkpoint] To free context, the conversation up to here was replaced by this record of it. "
-    "Treat it as established. The conversation continues below."
+    "Treat it as established. The conversation continues below. `recall` shows what was said and shown before."
 )
 _MARKER = re.compile(r"\A\s*<think>|</think>|</?\s*｜{0,2}\s*DSML")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """``task`` comes from the log word for word, ``summary`` from the model, ``ledger`` from the log."""
+    """``task`` comes from the log word for word, ``summary`` from the model, ``ledger`` from the log. ``ending``: the
+    end of the prompt that the tail begins in, where it does, under its title."""
 
     task: str
     summary: str
     ledger: str
+    ending: str = ""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A checkpoint that lacks only its summary. ``fixed``: its tokens without one, chat frame included."""
+    """A checkpoint that lacks only its summary. ``fixed``: its tokens without one, chat frame included. ``claims``:
+    what its ledger says of files that the model was shown, as the log's ``shown`` has it."""
 
     task: str
     ledger: str
     fixed: int
     summary_room: int
     """Most tokens that the summary may have."""
+    claims: tuple[Mapping[str, Any], ...] = ()
+    ending: str = ""
+    ending_tokens: int = 0
+
+    def parts(self, summary: str) -> Parts:
+        return Parts(self.task, summary, self.ledger, self.ending)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The prompt in which the tail begins: ``text`` as the model read it, and the tokens of its end that stay."""
+
+    seq: int
+    text: str
+    tokens: int
 
 
 def frame(parts: Parts) -> str:
@@ -53,47 +71,14 @@ def frame(parts: Parts) -> str:
     sections.append(f"# Summary\n{parts.summary}")
     if parts.ledger:
         sections.append(f"# Ledger: recorded facts, newest first\n{parts.ledger}")
+    if parts.ending:
+        sections.append(parts.ending)
     return "\n\n".join(sections)
 
 
-def tasks(facts: Facts, tail: Collection[int]) -> list[tuple[str, Prompt]]:
-    """The requests to keep word for word, with their titles: the first, and the newest that is not in the tail."""
-    older = [prompt for prompt in facts.prompts if prompt.seq not in tail]
-    if not older:
-        return []
-    first, newest = older[0], older[-1]
-    if first is not facts.prompts[0]:  # the first request itself is in the tail
-        return [("Newest earlier request", newest)]
-    if first is newest:
-        return [("The user's request", first)]
-    return [("The user's first request", first), ("The user's newest earlier request", newest)]
-
-
-async def task_part(prompts: Sequence[tuple[str, Prompt]], cap: int, count: Count) -> str:
-    """Each request under its heading, in at most ``cap`` tokens with it: exactly as typed, or over that its head and
-    tail with the seq to look it up."""
-    return "\n\n".join([await _task(title, prompt, cap, count) for title, prompt in prompts])
-
-
-async def _task(title: str, prompt: Prompt, cap: int, count: Count) -> str:
-    places = ", ".join(one_line(uri, URI_SHOWN) for uri in prompt.attached[:2])
-    # The user's words matter more than the places, which are in the log too.
-    for where in dict.fromkeys([f", about {places}" if places else "", ""]):
-        heading = f"# {title}, word for word (event {prompt.seq}{where})\n"
-        text = await _fitted(heading, prompt, cap, count)
-        if text == prompt.text:
-            break
-    return heading + text
-
-
-async def _fitted(heading: str, prompt: Prompt, cap: int, count: Count) -> str:
-    async def under_heading(text: str) -> int:
-        return await count(heading + text)
-
-    def note(left_out: int) -> str:
-        return f"[… {left_out} characters left out: the whole is event {prompt.seq} of the session …]"
-
-    return await fit_head_tail(prompt.text, cap, under_heading, note)
+def older(facts: Facts, tail: Collection[int]) -> list[Prompt]:
+    """The user's prompts that are not in the tail, oldest first."""
+    return [prompt for prompt in facts.prompts if prompt.seq not in tail]
 
 
 async def ledger_part(entries: Sequence[Entry], cap: int, count: Count) -> str:
@@ -118,24 +103,55 @@ async def ledger_part(entries: Sequence[Entry], cap: int, count: Count) -> str:
 
 
 async def draft(
-    facts: Facts, tail: Collection[int], limits: Limits, *, shadowed: int, frame_tokens: int, count: Count
+    facts: Facts,
+    tail: Collection[int],
+    limits: Limits,
+    *,
+    shadowed: int,
+    frame_tokens: int,
+    count: Count,
+    ending: Ending | None = None,
 ) -> Draft | None:
     """Everything but the summary; None when no useful summary would fit beside it.
 
     ``shadowed``: tokens of what the checkpoint stands for; it must stay smaller than that, and within its own cap.
-    ``frame_tokens``: what the chat frame adds to a user message.
+    ``frame_tokens``: what the chat frame adds to a user message. ``ending`` is no part of that cap: it is the tail's.
     """
-    most = min(limits.checkpoint, shadowed - 1) - SLACK
-    task = await task_part(tasks(facts, tail), limits.part, count)
+    prompts = older(facts, tail)
+    rest = ""
+    if ending is not None:
+        rest, prompts = await _ended(ending, prompts, count)
+    extra = await count(rest)
+    most = min(limits.checkpoint + extra, shadowed - 1) - SLACK
+    task = await prompts_part(prompts, limits.prompts, count)
     entries = facts.entries()
     ledger = await ledger_part(entries, limits.part, count)
-    fixed = await count(frame(Parts(task, "", ledger))) + frame_tokens
+    fixed = await count(frame(Parts(task, "", ledger, rest))) + frame_tokens
     if most - fixed < MIN_SUMMARY and ledger:
         short = MIN_SUMMARY - (most - fixed)
         ledger = await ledger_part(entries, max(0, await count(ledger) - short - SLACK), count)
-        fixed = await count(frame(Parts(task, "", ledger))) + frame_tokens
+        fixed = await count(frame(Parts(task, "", ledger, rest))) + frame_tokens
     room = min(limits.summary, most - fixed)
-    return Draft(task, ledger, fixed, room) if room >= MIN_SUMMARY else None
+    if room < MIN_SUMMARY:
+        return None
+    said = set(ledger.splitlines())
+    # Oldest first, as what is shown stands in the log.
+    claims = tuple(entry.claim for entry in reversed(entries) if entry.claim is not None and f"- {entry.text}" in said)
+    return Draft(task, ledger, fixed, room, claims, rest, extra)
+
+
+async def _ended(ending: Ending, prompts: Sequence[Prompt], count: Count) -> tuple[str, list[Prompt]]:
+    """The end of a prompt under its title, and the prompts without that end."""
+    # Its first token can be another one than before, where a word is cut.
+    end = ending.text[await end_of(ending.text, ending.tokens + 1, count) :]
+    title = f"# The end of event {ending.seq}, word for word: what follows this record came right after it\n"
+    rest = [
+        replace(prompt, text=f"{prompt.text[: -len(end)]}\n[its end is at the end of this record]")
+        if prompt.seq == ending.seq
+        else prompt
+        for prompt in prompts
+    ]
+    return title + end, rest
 
 
 def clean(text: str, complete: bool) -> str:
@@ -151,10 +167,10 @@ def clean(text: str, complete: bool) -> str:
 async def finish(draft: Draft, summary: str, cap: int, frame_tokens: int, count: Count) -> tuple[Parts, int]:
     """The parts with ``summary`` cut so that the framed checkpoint has at most ``cap`` tokens, and that number."""
     summary = await fit_head(summary, draft.summary_room, count)
-    parts = Parts(draft.task, summary, draft.ledger)
+    parts = draft.parts(summary)
     total = await count(frame(parts)) + frame_tokens
     if total > cap:
         summary = await fit_head(summary, max(0, draft.summary_room - (total - cap) - SLACK), count)
-        parts = Parts(draft.task, summary, draft.ledger)
+        parts = draft.parts(summary)
         total = await count(frame(parts)) + frame_tokens
     return parts, total

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ds4_lsp.compaction import graphemes
 from ds4_lsp.compaction.boundary import balanced_cuts
-from ds4_lsp.compaction.fitting import Count, largest
+from ds4_lsp.compaction.fitting import Count, fit_head, largest
 from ds4_lsp.compaction.model import Item
 
 
@@ -20,10 +20,11 @@ class Chunk:
     whole: bool
 
 
-def split(items: Sequence[Item], cut: int, first_room: int, room: int) -> list[Chunk]:
-    """Cover ``items[:cut]`` by chunks of at most ``first_room`` and then ``room`` tokens, each cut balanced."""
+def split(items: Sequence[Item], cut: int, first_room: int, room: int, *, tail: int | None = None) -> list[Chunk]:
+    """Cover ``items[:cut]`` by chunks of at most ``first_room`` and then ``room`` tokens, each cut balanced; but not
+    after the item ``tail``, from which on calls may still wait for their results."""
     balanced = balanced_cuts(items)
-    cuts = [index for index in range(1, cut + 1) if balanced[index]]
+    cuts = [index for index in range(1, cut + 1) if balanced[index] or (tail is not None and index > tail)]
     chunks: list[Chunk] = []
     start = 0
     while start < cut:
@@ -46,7 +47,8 @@ async def excerpt(items: Sequence[Item], cap: int, count: Count) -> str:
         return await count(text(length)) <= cap
 
     longest = max((len(item.text) for item in items), default=0)
-    return text(await largest(0, longest, fits))
+    # Of very many items not even the labels may fit.
+    return await fit_head(text(await largest(0, longest, fits)), cap, count)
 
 
 def _label(item: Item) -> str:

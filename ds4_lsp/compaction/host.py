@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from ds4_lsp.compaction.ledger import LogEvent
-from ds4_lsp.compaction.model import Item, Speeds, Summary, SummaryRequest
+from ds4_lsp.compaction.model import Item, Shortened, Speeds, Summary, SummaryRequest
 from ds4_lsp.ports import Cancel, OnProgress
 from ds4_lsp.protocol.settings import CompactionSettings
 
@@ -82,6 +82,11 @@ class Host(Protocol):
 
     async def count(self, text: str) -> int:
         """Tokens of ``text``, tokenised as plain text."""
+        ...
+
+    async def shorten(self, item: Item, tail: int) -> Shortened | None:
+        """What ``item``, a reply or a result, becomes when beside its beginning at least ``tail`` tokens of its end
+        stay, exactly as they are in the transcript. None where that would free nothing. Writes nothing."""
         ...
 
     async def summarise(self, request: SummaryRequest, cancel: Cancel, on_text: OnSummary) -> Summary:

@@ -1,6 +1,7 @@
 """What the log knows for certain: the user's requests, files read and edited, commands, jobs. A fold over its events.
 
-No fact in here is ever asked of the model.
+No fact in here is ever asked of the model. A file counts as read once a reply follows the result that showed it: before
+that the model has not read it, whatever the log holds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,13 @@ class _File:
     path: str
     """The shortest name it was logged under: what the model called it."""
     read: list[tuple[int, int]] = field(default_factory=list)
+    shown: list[tuple[int, int]] = field(default_factory=list)
+    """The part of ``read`` that was shown with ``tag``."""
     tag: str = ""
+    tagged: int = -1
+    """seq of the event that gave the tag."""
+    blob: str | None = None
+    """Where the text with that tag is kept."""
     edits: int = 0
     created: bool = False
     unsaved: bool = False
@@ -64,12 +71,16 @@ class _Command:
 
 @dataclass(frozen=True)
 class Entry:
-    """One fact of the ledger, in full and in ``short``; ``seq`` of the newest event that it reports."""
+    """One fact of the ledger, in full and in ``short``; ``seq`` of the newest event that it reports.
+
+    ``claim``: what the full text says the model was shown of a file, as the log's ``shown`` has it.
+    """
 
     seq: int
     running: bool
     text: str
     short: str
+    claim: Mapping[str, Any] | None = None
 
 
 class Facts:
@@ -87,6 +98,8 @@ class Facts:
         """By canonical URI: the log names one file by relative and absolute paths, and as an editor spells it."""
         self._commands: dict[str, _Command] = {}
         self._answered: set[str] = set()
+        self._unread: list[tuple[int, Any]] = []
+        """Places shown by results and prompts that no reply follows yet."""
 
     def apply(self, event: LogEvent) -> None:
         handler = _HANDLERS.get(event.type)
@@ -95,7 +108,10 @@ class Facts:
 
     def entries(self) -> list[Entry]:
         """Running jobs first, then everything else, newest first."""
-        lines = [Entry(file.newest, False, _file_line(file), _short_line(file)) for file in self._files.values()]
+        lines = [
+            Entry(file.newest, False, _file_line(file), _short_line(file), _claim(uri, file))
+            for uri, file in self._files.items()
+        ]
         for one in self._commands.values():
             text = _command_line(one)
             lines.append(Entry(one.newest, one.state == "running", text, text))
@@ -109,8 +125,7 @@ class Facts:
         kind = data.get("kind", "prompt")
         if kind == "prompt":
             self.prompts.append(Prompt(seq, str(data.get("text", "")), tuple(_places(data.get("context")))))
-            for place in data.get("context") or ():
-                self._shown(seq, place.get("shown"))
+            self._unread += [(seq, place.get("shown")) for place in data.get("context") or ()]
         elif kind == "checkpoint" and self.open_start is not None:
             self.open_replaced = True
 
@@ -119,21 +134,37 @@ class Facts:
         if call_id in self._answered:  # a pruned copy of a result that was counted already
             return
         self._answered.add(call_id)
-        self._shown(seq, data.get("shown"))
+        self._unread.append((seq, data.get("shown")))
         detail = data.get("data") or {}
         if "job" in detail or "command" in detail:
             self._job(seq, detail, call_id)
 
-    def _shown(self, seq: int, places: Any) -> None:
-        for shown in places or ():
-            file = self._file(shown, seq)
-            file.tag = str(shown.get("fileTag", file.tag))
-            file.read = _merged([*file.read, *((int(a), int(b)) for a, b in shown.get("ranges", ()))])
+    def _reply(self, seq: int, data: Mapping[str, Any]) -> None:
+        if "original" in data:  # a shortened copy of a reply that was counted already
+            return
+        unread, self._unread = self._unread, []
+        for shown_at, places in unread:
+            for shown in places or ():
+                self._shown(shown_at, shown)
+
+    def _shown(self, seq: int, shown: Mapping[str, Any]) -> None:
+        file = self._file(shown, seq)
+        ranges = [(int(a), int(b)) for a, b in shown.get("ranges", ())]
+        tag = str(shown.get("fileTag", file.tag))
+        if tag != file.tag and seq > file.tagged:
+            # Somebody else changed the file: of the text as it is now, the model has read just this.
+            file.tag, file.tagged, file.read, file.shown = tag, seq, [], []
+        file.read = _merged([*file.read, *ranges])
+        if tag == file.tag:
+            file.shown = _merged([*file.shown, *ranges])
+            file.blob = shown.get("blob") or file.blob
 
     def _edit(self, seq: int, data: Mapping[str, Any]) -> None:
         file = self._file(data, seq)
         file.edits += 1
-        file.tag = str(data.get("afterTag") or "")
+        file.tag, file.tagged = str(data.get("afterTag") or ""), seq
+        # Numbers of lines may be others now: what is shown of the new text comes with the edit's result.
+        file.shown, file.blob = [], data.get("afterBlob")
         file.created = file.created or bool(data.get("created"))
         file.unsaved = data.get("saved") is False
         # Undoing a creation: there is no text left that a tag could be of.
@@ -173,13 +204,14 @@ class Facts:
     def _file(self, data: Mapping[str, Any], seq: int) -> _File:
         path = str(data.get("path") or data.get("uri"))
         file = self._files.setdefault(_key(data, path), _File(seq, path))
-        file.newest = seq
+        file.newest = max(file.newest, seq)
         file.path = min(file.path, path, key=len)
         return file
 
 
 _HANDLERS = {
     "user/message": Facts._user_message,
+    "assistant/message": Facts._reply,
     "tool/result": Facts._tool_result,
     "edit/applied": Facts._edit,
     "job/started": Facts._job_event,
@@ -188,6 +220,17 @@ _HANDLERS = {
     "compact/summary": Facts._compact_summary,
     "compact/end": Facts._compact_end,
 }
+
+
+def _claim(uri: str, file: _File) -> dict[str, Any] | None:
+    if not file.tag or file.removed:
+        return None
+    said = file.read[:RANGES_SHOWN]
+    ranges = [[max(a, first), min(b, last)] for a, b in file.shown for first, last in said if a <= last and first <= b]
+    claim: dict[str, Any] = {"uri": uri, "path": file.path, "fileTag": file.tag, "ranges": ranges}
+    if len(file.read) > RANGES_SHOWN:
+        claim["partial"] = True
+    return claim if file.blob is None else claim | {"blob": file.blob}
 
 
 def _key(data: Mapping[str, Any], path: str) -> str:

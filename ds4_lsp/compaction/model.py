@@ -21,7 +21,7 @@ class Item:
     """One node of the surface. ``tokens`` includes its chat frame, so that the items add up to the transcript.
 
     ``calls``: ids of the tool calls in an assistant message that need a result; ``result_for``: the call that a tool
-    result answers; ``name``: that tool's name.
+    result answers; ``name``: that tool's name. ``original``: the event that has all of a message that was shortened.
     """
 
     seq: int
@@ -33,6 +33,21 @@ class Item:
     calls: frozenset[str] = frozenset()
     result_for: str | None = None
     name: str = ""
+    original: int | None = None
+
+    @property
+    def whole(self) -> int:
+        """seq of the event with the whole text."""
+        return self.seq if self.original is None else self.original
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """What the item with ``seq`` becomes: ``tokens`` as :attr:`Item.tokens`, ``data`` of the event to write."""
+
+    seq: int
+    tokens: int
+    data: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,8 @@ class SummaryRequest:
     """One question to the model. The transcript asked on is: system prompt, ``before`` as a user message (if any), the
     surface items ``start`` to ``stop`` (exclusive), ``text`` as a user message.
 
-    ``live``: that is the transcript as it stands in the KV, so that only ``text`` is evaluated.
+    ``live``: that is the transcript as it stands in the KV, so that only ``text`` is evaluated: without the results
+    that the model has not read.
     """
 
     text: str

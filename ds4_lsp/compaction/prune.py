@@ -35,8 +35,8 @@ def shrink(text: str, seq: int) -> str:
     first, last = graphemes.head(text, HEAD), graphemes.tail(text, TAIL)
     removed = len(text) - len(first) - len(last)
     return (
-        f"{first}\n[… {removed} characters of this result were removed here to save context (event {seq}); "
-        f"ask for that part again if you need it …]\n{last}"
+        f"{first}\n[… {removed} characters of this result were removed here to save context; `recall` with "
+        f"event={seq} shows them …]\n{last}"
     )
 
 

@@ -23,7 +23,7 @@ async def plan(
     shrunk = []
     for index in found:
         item = items[index]
-        text = prune.shrink(item.text, item.seq)
+        text = prune.shrink(item.text, item.whole)
         saved = await host.count(item.text) - await host.count(text)
         shrunk.append(Shrunk(index, text, item.tokens - saved))
     # The last summary's length is the best guess at the next one's.
@@ -42,7 +42,7 @@ def carry_out(host: Host, items: tuple[Item, ...], chosen: tuple[Shrunk, ...]) -
         item = items[one.index]
         replacement = host.append(
             "tool/result",
-            data[item.seq] | {"text": one.text},
+            data[item.seq] | {"text": one.text, "original": item.whole},
             surface_op={"op": "replace", "start": item.position, "end": item.position},
             sources=(item.seq,),
         )

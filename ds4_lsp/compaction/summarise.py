@@ -41,24 +41,24 @@ async def request_tokens(host: Host) -> int:
     return await host.count(summary_request()) + host.frame_tokens
 
 
-async def summarise(host: Host, plan: Plan, instructions: str | None, cancel: Cancel) -> Answer:
-    """Ask the model. Raises ``Refused`` when cancelled, when the answer is empty or no request can fit, and what the
-    engine raises."""
+async def summarise(host: Host, plan: Plan, instructions: str | None, cancel: Cancel, identity: str) -> Answer:
+    """Ask the model. ``identity``: the compaction's, for its events. Raises ``Refused`` when cancelled, when the answer
+    is empty or no request can fit, and what the engine raises."""
     if instructions:
         instructions = await fit_head_tail(instructions, plan.limits.part, host.count, lambda _count: "[…]")
     text = summary_request(instructions=instructions)
     size = await host.count(text) + plan.frame_tokens
     context = plan.limits.context
-    room = context - plan.bottom - size
+    room = context - plan.asked_on - size
     if room >= min(RESERVE_MARGIN, plan.draft.summary_room):
-        asked = SummaryRequest(text, min(room, plan.draft.summary_room), 0, len(plan.items), live=True)
+        asked = SummaryRequest(text, min(room, plan.draft.summary_room), 0, plan.read, live=True)
         try:
-            return await _Asking(host, cancel).ask(asked, "summarising")
+            return await _Asking(host, cancel, identity).ask(asked, "summarising")
         except ContextTooSmall as error:
             context = _smaller(context, error)
     while True:
         try:
-            return await _in_parts(host, plan, instructions, cancel, context)
+            return await _in_parts(host, plan, instructions, _Asking(host, cancel, identity), context)
         except ContextTooSmall as error:
             context = _smaller(context, error)
 
@@ -70,7 +70,7 @@ def _smaller(context: int, error: ContextTooSmall) -> int:
     return min(int(size), int(needed) - 1, context * 7 // 8)
 
 
-async def _in_parts(host: Host, plan: Plan, instructions: str | None, cancel: Cancel, context: int) -> Answer:
+async def _in_parts(host: Host, plan: Plan, instructions: str | None, asking: _Asking, context: int) -> Answer:
     text = summary_request(part_only=True, instructions=instructions)
     free = context - plan.prefix - await host.count(text) - plan.frame_tokens
     # A part, the summary carried into it and the new summary share the context; the parts should have most of it.
@@ -81,8 +81,7 @@ async def _in_parts(host: Host, plan: Plan, instructions: str | None, cancel: Ca
             f"the summary request does not fit: system prompt and request leave {max(0, free)} of "
             f"{context} tokens. Raise ds4.model.contextSize"
         )
-    chunks = split(plan.items, plan.cut, free - most, free - most - carry)
-    asking = _Asking(host, cancel)
+    chunks = split(plan.items, plan.covered, free - most, free - most - carry, tail=plan.cut)
     for number, chunk in enumerate(chunks, 1):
         before = asking.answer and carried(await fit_head(asking.answer, most, host.count))
         room = free - most - (carry if before else 0)
@@ -103,9 +102,10 @@ async def _part(
 class _Asking:
     """The requests of one compaction, one after the other, with what they add up to."""
 
-    def __init__(self, host: Host, cancel: Cancel) -> None:
+    def __init__(self, host: Host, cancel: Cancel, identity: str) -> None:
         self._host = host
         self._cancel = cancel
+        self._identity = identity
         self._tokens = 0
         self._count = 0
         self._usage: dict[str, Any] = {}
@@ -114,7 +114,7 @@ class _Asking:
     async def ask(self, request: SummaryRequest, doing: str) -> Answer:
         def on_text(tokens: int, delta: str) -> None:
             if delta:
-                self._host.emit("compaction.delta", delta=delta)
+                self._host.emit("compaction.delta", compactionId=self._identity, delta=delta)
             self._host.progress(f"{doing}, {self._tokens + tokens} tokens")
 
         if self._cancel.is_set:

@@ -9,6 +9,7 @@
     checks                        cancelled? surface stable? checkpoint small enough?
     compact/summary               flushed
     user/message, replacing       the commit: before it the surface is untouched, after it the pass has happened
+    shortened messages            of the tail, each a replacement by itself; where one fails the tail is just longer
     compact/end                   flushed
     rebuild                       may fail: the next turn evaluates what is missing
 
@@ -20,10 +21,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from ds4_lsp.compaction import checkpoint, pruning
 from ds4_lsp.compaction import plan as planning
-from ds4_lsp.compaction.checkpoint import Parts
+from ds4_lsp.compaction.checkpoint import Draft, Parts
 from ds4_lsp.compaction.host import Host
 from ds4_lsp.compaction.ledger import Facts, LogEvent
 from ds4_lsp.compaction.model import Compacted, Failed, Nothing, Outcome, Pruned, Trigger
@@ -33,6 +36,8 @@ from ds4_lsp.compaction.triggers import limits as limits_of
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.commands import CompactionResult, ShadowedRange
 from ds4_lsp.protocol.errors import Cancelled, Ds4Error
+
+Claims = tuple[Mapping[str, Any], ...]
 
 _log = logging.getLogger(__name__)
 _CANCELLED = "cancelled"
@@ -75,6 +80,11 @@ async def compact(
     return await _run(host, plan, instructions, cancel)
 
 
+def compaction_id(seq: int) -> str:
+    """Names a compaction: by the first event that it writes."""
+    return f"compaction-{seq}"
+
+
 def settle(host: Host, facts: Facts) -> None:
     """Close a compaction that this process could not close, for want of disk space. The session's opening does the
     same for one that a dead process left."""
@@ -102,11 +112,12 @@ async def _try_prune(
     if cut is None:
         return None
     chosen = await pruning.plan(
-        host, items, cut, facts=facts, limits=limits, needed=bottom if needed is None else needed
+        host, items, cut.older, facts=facts, limits=limits, needed=bottom if needed is None else needed
     )
     if not chosen or cancel.is_set or host.revision != revision:
         return None
-    host.emit("compaction.start", trigger=trigger, tokens=bottom)
+    identity = compaction_id(host.next_seq)
+    host.emit("compaction.start", compactionId=identity, trigger=trigger, tokens=bottom)
     host.progress(f"{trigger}: shrinking {len(chosen)} old tool results")
     message, about = "not compacted", {}
     try:
@@ -118,28 +129,30 @@ async def _try_prune(
         message = f"{bottom} → {after} tokens, {len(result.pruned)} tool results shrunk"
         return Pruned(result, bottom, after, error)
     finally:
-        host.emit("compaction.end", compacted=bool(about), reason=message, **about)
+        host.emit("compaction.end", compactionId=identity, compacted=bool(about), reason=message, **about)
         host.progress_end(message)
 
 
 async def _run(host: Host, plan: Plan, instructions: str | None, cancel: Cancel) -> Outcome:
     start = host.append("compact/start", {"trigger": plan.trigger, "turn": host.turn, "bottom": plan.bottom})
+    identity = compaction_id(start.seq)
     message = "not compacted"
     compacted = False
     summary_seq: int | None = None
     try:
-        host.emit("compaction.start", seq=start.seq, trigger=plan.trigger, tokens=plan.bottom)
+        host.emit("compaction.start", seq=start.seq, compactionId=identity, trigger=plan.trigger, tokens=plan.bottom)
         host.sync()
         host.progress(f"{plan.trigger}: {plan.bottom} of {plan.limits.context} tokens are used")
-        answer = await summarise(host, plan, instructions, cancel)
-        parts, size = await _checkpoint(host, plan, answer, cancel)
-        summary = _append_summary(host, plan, answer, parts)
+        answer = await summarise(host, plan, instructions, cancel, identity)
+        draft, parts, size = await _checkpoint(host, plan, answer, cancel)
+        summary = _append_summary(host, plan, answer, parts, identity)
         host.sync()
-        node = _append_checkpoint(host, plan, start, summary, parts)
+        node = _append_checkpoint(host, plan, (start, summary), parts, draft.claims)
         compacted, message, summary_seq = True, "compacted", summary.seq
+        _append_shortened(host, plan)
         end = host.append("compact/end", {"turn": host.turn, "contextTokens": _bottom(host)}, sources=(start.seq,))
         host.sync()
-        result = _result(host, plan, parts, size, (start, summary, node, end))
+        result = _result(host, plan, parts, (size, draft.ending_tokens), (start, summary, node, end))
         message = f"{result.before_tokens} → {result.after_tokens} tokens, tail {result.tail_token_count}"
         return Compacted(result, await _rebuild(host, cancel))
     except BaseException as error:
@@ -152,16 +165,17 @@ async def _run(host: Host, plan: Plan, instructions: str | None, cancel: Cancel)
                 return Failed(refused.reason, refused.cancelled)
         raise
     finally:
-        host.emit("compaction.end", seq=summary_seq, compacted=compacted, reason=message)
+        host.emit("compaction.end", seq=summary_seq, compactionId=identity, compacted=compacted, reason=message)
         host.progress_end(message)
 
 
-async def _checkpoint(host: Host, plan: Plan, answer: Answer, cancel: Cancel) -> tuple[Parts, int]:
-    """The framed checkpoint and its size, checked. Nothing may yield between the checks and the commit."""
-    cap = min(plan.limits.checkpoint, plan.shadowed_tokens - 1)
+async def _checkpoint(host: Host, plan: Plan, answer: Answer, cancel: Cancel) -> tuple[Draft, Parts, int]:
+    """What was drafted, the framed checkpoint, and its size, checked: nothing may yield before the commit."""
+    cap = 0
     while True:
         logged = host.next_seq
         draft = await planning.draft_again(host, plan, await planning.gather(host))
+        cap = min(plan.limits.checkpoint + draft.ending_tokens, plan.removed_tokens - 1)
         parts, size = await checkpoint.finish(draft, answer.text, cap, plan.frame_tokens, host.count)
         if cancel.is_set:
             raise Refused(_CANCELLED, cancelled=True)
@@ -172,7 +186,7 @@ async def _checkpoint(host: Host, plan: Plan, answer: Answer, cancel: Cancel) ->
             break
     if not parts.summary or size > cap:
         raise Refused(f"the checkpoint would have {size} tokens, and may have at most {cap}")
-    return parts, size
+    return draft, parts, size
 
 
 def stable(host: Host, plan: Plan) -> bool:
@@ -182,14 +196,15 @@ def stable(host: Host, plan: Plan) -> bool:
     return [item.seq for item in host.surface()[: plan.cut]] == [item.seq for item in plan.shadowed]
 
 
-def _append_summary(host: Host, plan: Plan, answer: Answer, parts: Parts) -> LogEvent:
+def _append_summary(host: Host, plan: Plan, answer: Answer, parts: Parts, identity: str) -> LogEvent:
     shadowed = plan.shadowed
     return host.append(
         "compact/summary",
         {
             "turn": host.turn,
+            "compactionId": identity,
             "summary": parts.summary,
-            "shadowedRange": {"start": shadowed[0].position, "end": shadowed[-1].position},
+            "shadowedRange": {"start": shadowed[0].seq, "end": shadowed[-1].seq},
             "shadowedSeqs": [item.seq for item in shadowed],
             "shadowedTokenCount": plan.shadowed_tokens,
             "model": host.model,
@@ -200,7 +215,10 @@ def _append_summary(host: Host, plan: Plan, answer: Answer, parts: Parts) -> Log
     )
 
 
-def _append_checkpoint(host: Host, plan: Plan, start: LogEvent, summary: LogEvent, parts: Parts) -> LogEvent:
+def _append_checkpoint(
+    host: Host, plan: Plan, before: tuple[LogEvent, LogEvent], parts: Parts, claims: Claims
+) -> LogEvent:
+    """``before``: start and summary."""
     shadowed = plan.shadowed
     return host.append(
         "user/message",
@@ -208,26 +226,40 @@ def _append_checkpoint(host: Host, plan: Plan, start: LogEvent, summary: LogEven
             "turn": host.turn,
             "text": checkpoint.frame(parts),
             "kind": "checkpoint",
-            "parts": {"task": parts.task, "summary": parts.summary, "ledger": parts.ledger},
+            "parts": {"task": parts.task, "summary": parts.summary, "ledger": parts.ledger, "ending": parts.ending},
+            "shown": [dict(claim) for claim in claims],
         },
         surface_op={"op": "replace", "start": shadowed[0].position, "end": shadowed[-1].position},
-        sources=(start.seq, summary.seq, *(item.seq for item in shadowed)),
+        sources=(*(event.seq for event in before), *(item.seq for item in shadowed)),
     )
 
 
+def _append_shortened(host: Host, plan: Plan) -> None:
+    surface = {item.seq: item for item in host.surface()}
+    for one in plan.shortened:
+        item = surface.get(one.seq)
+        if item is not None:
+            kind = "assistant/message" if item.role == "assistant" else "tool/result"
+            span = {"op": "replace", "start": item.position, "end": item.position}
+            host.append(kind, one.data, surface_op=span, sources=(one.seq,))
+
+
 def _result(
-    host: Host, plan: Plan, parts: Parts, size: int, events: tuple[LogEvent, LogEvent, LogEvent, LogEvent]
+    host: Host, plan: Plan, parts: Parts, sizes: tuple[int, int], events: tuple[LogEvent, LogEvent, LogEvent, LogEvent]
 ) -> CompactionResult:
+    """``sizes``: tokens of the checkpoint's message, and of the tail's beginning in it."""
+    size, ending = sizes
     start, summary, node, end = events
     surface = host.surface()
     after = _bottom(host)
-    checkpoint_tokens = next((item.tokens for item in surface if item.seq == node.seq), size)
+    checkpoint_tokens = next((item.tokens for item in surface if item.seq == node.seq), size) - ending
     return CompactionResult(
+        compaction_id=compaction_id(start.seq),
         start_seq=start.seq,
         summary_seq=summary.seq,
         end_seq=end.seq,
         summary=parts.summary,
-        shadowed_range=ShadowedRange(start=plan.shadowed[0].position, end=plan.shadowed[-1].position),
+        shadowed_range=ShadowedRange(start=plan.shadowed[0].seq, end=plan.shadowed[-1].seq),
         shadowed_seqs=[item.seq for item in plan.shadowed],
         shadowed_token_count=plan.shadowed_tokens,
         checkpoint_token_count=checkpoint_tokens,

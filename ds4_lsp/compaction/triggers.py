@@ -10,7 +10,7 @@ from ds4_lsp.protocol.settings import CompactionSettings
 RESERVE_MARGIN = 256
 """Tokens kept beside the summary request, so that a summary can be received at all."""
 PART_LIMIT = 2000
-"""Most tokens of a verbatim task or of the ledger, however large the context is."""
+"""Most tokens of the ledger, however large the context is."""
 FRAME_ALLOWANCE = 160
 """Tokens for the checkpoint's headings and introduction, used only where the real count is not known yet."""
 
@@ -30,7 +30,9 @@ class Limits:
     tail: int
     checkpoint: int
     part: int
-    """Most of each verbatim task, and of the ledger."""
+    """Most of the ledger, and of what the user asks to keep in mind."""
+    prompts: int
+    """Most of the user's prompts, word for word."""
     summary: int
 
     @property
@@ -39,15 +41,24 @@ class Limits:
         return max(1, self.context // 10)
 
     @property
+    def least_gain(self) -> int:
+        """What an automatic pass must take out of the transcript, beside the checkpoint before: it costs the engine a
+        request, a summary and the rebuild, and so what was said is paid for only so often."""
+        return self.context // 20
+
+    @property
     def largest_checkpoint(self) -> int:
-        return min(self.checkpoint, 3 * self.part + self.summary + FRAME_ALLOWANCE)
+        return min(self.checkpoint, self.prompts + self.part + self.summary + FRAME_ALLOWANCE)
 
 
 def limits(settings: CompactionSettings, context: int) -> Limits:
     """The numbers for a context of ``context`` tokens."""
     by_percent = -(-context * settings.soft_percent // 100)
     by_room = context - min(settings.min_free_tokens, context // 4)
-    checkpoint = context // 4
+    usual = context // 8
+    # Whoever wants more of their own words kept gets a larger checkpoint, and never less of a summary.
+    prompts = min(usual if settings.prompts_max_tokens is None else settings.prompts_max_tokens, context // 2)
+    checkpoint = context // 4 + max(0, prompts - usual)
     return Limits(
         context=context,
         auto=settings.auto,
@@ -57,6 +68,7 @@ def limits(settings: CompactionSettings, context: int) -> Limits:
         tail=min(context * settings.tail_percent // 100, settings.tail_max_tokens),
         checkpoint=checkpoint,
         part=min(context // 16, PART_LIMIT),
+        prompts=prompts,
         summary=min(settings.summary_max_tokens, checkpoint),
     )
 
@@ -66,9 +78,11 @@ def soft(needed: int, limits: Limits) -> bool:
     return needed >= limits.soft_at
 
 
-def hard_fits(needed: int, limits: Limits) -> bool:
-    """Whether a transcript of ``needed`` tokens, the new tool result included, leaves room to answer."""
-    return needed + limits.answer_room <= limits.context
+def result_room(transcript: int, limits: Limits, request_tokens: int) -> int:
+    """Most tokens of a tool result on a transcript of ``transcript`` tokens: it leaves room to answer, and to ask for
+    a summary afterwards, where that is done by itself. Negative when even that is not there."""
+    reserve = generation_reserve(limits, request_tokens) if limits.auto else 0
+    return limits.context - transcript - reserve - limits.answer_room
 
 
 def generation_reserve(limits: Limits, request_tokens: int) -> int:
@@ -97,11 +111,11 @@ def cannot_help(prefix: int, limits: Limits) -> str | None:
     )
 
 
-def too_large(tool: str, result_tokens: int, transcript: int, limits: Limits) -> str:
-    """The tool error for a result that does not fit even after compaction."""
-    free = max(0, limits.context - limits.answer_room - transcript)
+def too_large(tool: str, result_tokens: int, room: int, limits: Limits) -> str:
+    """The tool error for a result of which not even a part fits after compaction."""
     return (
-        f"{tool}: the result has {result_tokens} tokens, and only {free} fit into the context of {limits.context}. "
+        f"{tool}: the result has {result_tokens} tokens, and only {max(0, room)} fit into the context of "
+        f"{limits.context}. "
         "Ask for less: fewer lines, a narrower search, or a part of the output."
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ds4_lsp.edits.text import file_tag
@@ -52,6 +52,15 @@ class FileViews:
     def restore(self, uri: str, tag: str, text: str | None, ranges: Iterable[tuple[int, int]]) -> None:
         """Remember what a session's log says was shown. ``text`` None where it cannot be had any more."""
         self._add(uri, tag, text, tuple(ranges), ())
+
+    def keep(self, seen: Mapping[tuple[str, str], Ranges | None]) -> None:
+        """Forget what the author was shown and has not before it any more. ``seen``: by canonical URI and tag the lines
+        that are left, None for all that were shown; of texts that it does not name nothing is left."""
+        for key, view in list(self._views.items()):
+            left = seen.get(key, ())
+            if left is not None:
+                numbered, known = _within(view.numbered, left), _within(view.known, left)
+                self._views[key] = replace(view, numbered=numbered, known=known)
 
     def edited(self, uri: str, before: str, after: str, splice: Splice, context: Iterable[tuple[int, int]]) -> str:
         """Remember the text after the author's own edit; returns its tag.
@@ -137,6 +146,10 @@ def merge(ranges: Iterable[tuple[int, int]]) -> Ranges:
 def clip(ranges: Iterable[tuple[int, int]], start: int, end: int) -> Ranges:
     """The parts of ``ranges`` within ``start`` to ``end``."""
     return tuple((max(a, start), min(b, end)) for a, b in ranges if a <= end and b >= start and start <= end)
+
+
+def _within(ranges: Ranges, left: Ranges) -> Ranges:
+    return merge(part for start, end in left for part in clip(ranges, start, end))
 
 
 def covers(ranges: Iterable[tuple[int, int]], start: int, end: int) -> bool:

@@ -95,13 +95,18 @@ class CompactArguments(Arguments):
 
 
 class ShadowedRange(Wire):
-    """A span of surface positions; after an earlier replacement ``start`` can exceed ``end``."""
+    """The first and the last message that a checkpoint stands for, in the model's order, by the numbers of their events
+    (``seq``). The first is the earlier checkpoint where there was one, whose number can be greater than the last one's:
+    ``shadowedSeqs`` has every message."""
 
     start: int
     end: int
 
 
 class CompactionResult(Wire):
+    """``compaction_id``: as the events ``compaction.start``, ``compaction.delta`` and ``compaction.end`` have it."""
+
+    compaction_id: str
     start_seq: int
     summary_seq: int
     end_seq: int
@@ -121,6 +126,7 @@ class CompactResult(Wire):
 
     compacted: bool
     reason: str | None = None
+    compaction_id: str | None = None
     start_seq: int | None = None
     summary_seq: int | None = None
     end_seq: int | None = None

@@ -88,6 +88,9 @@ class CompactionSettings(Section):
     tail_percent: int = Field(10, ge=1, le=50, description="Part of the context kept token for token.")
     tail_max_tokens: int = Field(50000, ge=1, description="Upper limit of the kept tail, in tokens.")
     summary_max_tokens: int = Field(4096, ge=64, description="Upper limit of the summary, in tokens.")
+    prompts_max_tokens: int | None = Field(
+        None, ge=64, description="Your prompts kept word for word, in tokens; null means an eighth of the context."
+    )
 
 
 class EditSettings(Section):

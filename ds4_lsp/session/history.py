@@ -84,6 +84,9 @@ def _user(event: Event, turn: int, clean: Clean) -> HistoryEntry | None:
 
 
 def _assistant(event: Event, turn: int, clean: Clean) -> HistoryEntry | None:
+    if not _appended(event):
+        # A shortened reply: the user saw the whole one.
+        return None
     data = event.data
     said = str(data["said"]).strip() if "said" in data else clean(str(data.get("text", "")), bool(data.get("thinking")))
     return _entry(event, "assistant", said, turn, calls=data.get("calls") or [], stop=data.get("stop"))

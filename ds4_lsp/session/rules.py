@@ -71,15 +71,22 @@ class Rules:
             yield from self._in_its_turn(event)
 
     def _assistant(self, event: Event) -> Iterator[str]:
-        yield from self._in_its_turn(event)
         if not appends(event):
-            yield "a reply takes the place of others"
+            yield from self._shortened(event)
+            return
+        yield from self._in_its_turn(event)
         seen: set[str] = set()
         for call in event.data["calls"]:
             name = call["callId"]
             if name in seen or name in self._state.calls or 0 < call_number(name) <= self._state.last_call:
                 yield f"call id {name!r} was used before"
             seen.add(name)
+
+    def _shortened(self, event: Event) -> Iterator[str]:
+        shadowed = self._shadowed(event)
+        same = len(shadowed) == 1 and shadowed[0].type == "assistant/message"
+        if not same or any(shadowed[0].data.get(key) != event.data[key] for key in ("calls", "stop")):
+            yield "a shortened reply takes the place of something other than that reply"
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -195,8 +202,10 @@ class Rules:
         if summary.data["shadowedSeqs"] != shadowed:
             yield f"its summary is of events {summary.data['shadowedSeqs']}, and it replaces {shadowed}"
         span = summary.data.get("shadowedRange")
-        if span is not None and (span["start"], span["end"]) != (op["start"], op["end"]):
-            yield f"its summary is of positions {span['start']} to {span['end']}, not {op['start']} to {op['end']}"
+        # Older versions wrote positions.
+        known = ((shadowed[0], shadowed[-1]), (op["start"], op["end"])) if shadowed else ()
+        if span is not None and (span["start"], span["end"]) not in known:
+            yield f"its summary is of events {span['start']} to {span['end']}, not {shadowed[0]} to {shadowed[-1]}"
 
     def _compact_end(self, event: Event) -> Iterator[str]:
         compaction = self._state.compaction

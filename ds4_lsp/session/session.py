@@ -36,6 +36,7 @@ class Session:
         self.recovered: tuple[Event, ...] = ()
         """What :meth:`open` appended to settle an earlier end."""
         self._lock = lock
+        self._followers: list[Callable[[Event], None]] = []
         self._owed: list[tuple[str, dict[str, Any]]] = []
         self._calls = state.last_call
         self._closed = False
@@ -115,6 +116,10 @@ class Session:
         self.settle()
         return self._append(type, data, surface_op=surface_op, sources=sources, ignorable=ignorable)
 
+    def follow(self, follower: Callable[[Event], None]) -> None:
+        """``follower`` is given every event from now on, when surface and state have taken it in. It must not raise."""
+        self._followers.append(follower)
+
     def record(self, type: str, data: Mapping[str, Any]) -> Event | None:
         """Log what has happened already, and cannot be undone because the disk is full: None where it could not be
         written now. It is then kept in memory, and written before the next event."""
@@ -154,6 +159,8 @@ class Session:
         self.log.write(event)
         self.surface.apply(event)
         self.state.apply(event)
+        for follower in self._followers:
+            follower(event)
         if type == "turn/end":
             self.save_meta()
         return event

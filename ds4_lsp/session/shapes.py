@@ -50,6 +50,7 @@ class _User(Shape):
     text: str
     kind: Literal["prompt", "notice", "checkpoint"] = "prompt"
     context: list[_Pointed] = []
+    shown: list[_Place] = []
 
 
 class _Assistant(Shape):
@@ -60,6 +61,7 @@ class _Assistant(Shape):
     thinking: bool
     calls: list[_Call]
     stop: str
+    original: Seq | None = None
 
 
 class _Result(Shape):
@@ -69,6 +71,7 @@ class _Result(Shape):
     ok: bool
     text: str
     shown: list[_Place] = []
+    original: Seq | None = None
 
 
 class _TurnStart(Shape):
@@ -162,6 +165,7 @@ class _CompactStart(Shape):
 
 class _CompactSummary(Shape):
     summary: str
+    compaction_id: str | None = None
     shadowed_seqs: list[Seq]
     shadowed_range: _Span | None = None
 

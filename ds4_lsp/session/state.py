@@ -113,6 +113,8 @@ class LogState:
                 self.turn.prompted = True
 
     def _assistant(self, event: Event) -> None:
+        if not appends(event):
+            return
         self.tokens += len(event.data.get("tokens") or ())
         for call in event.data.get("calls") or ():
             call_id = str(call.get("callId"))

@@ -263,7 +263,9 @@ def _refused(loaded: Loaded, why: Refusal, tag: str) -> Ds4Error:
 def _remember(views: FileViews, done: EditDone, request: EditRequest, files: Files) -> None:
     edit, key = done.edit, from_path(done.edit.path)
     if request.require_shown:
-        views.edited(key, edit.before_tag, edit.after, Splice(*done.replaced, done.shift), done.shown)
+        # The lines around it are seen with the result, and what the author wrote is known at once.
+        around = () if files.deferred else done.shown
+        views.edited(key, edit.before_tag, edit.after, Splice(*done.replaced, done.shift), around)
     elif views is not files.views:
         # A client knows the text that it made; the model has been shown nothing of it.
         views.show(key, edit.after, [(1, done.total)])

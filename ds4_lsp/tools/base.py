@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -43,14 +43,24 @@ class Shown:
     ranges: tuple[tuple[int, int], ...]
 
 
+Fits = Callable[[str], Awaitable[bool]]
+"""Whether a text fits as this result's. The longer the text, the less likely."""
+Part = Callable[[Fits], Awaitable["ToolResult | None"]]
+
+
 @dataclass(frozen=True)
 class ToolResult:
-    """``text`` goes to the model; ``data`` to the log (JSON values); ``shown`` feeds the guard and the ledger."""
+    """``text`` goes to the model; ``data`` to the log (JSON values); ``shown`` feeds the guard and the ledger.
+
+    ``part``: what to show where the whole does not fit the context. It is asked for a text that ``fits``, says how much
+    of it that is and how to go on, and gives None where nothing sensible would fit.
+    """
 
     text: str
     ok: bool = True
     shown: tuple[Shown, ...] = ()
     data: dict[str, Any] = field(default_factory=dict)
+    part: Part | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,8 @@ class Files:
 
     ``more``: how the last ``read`` or ``search`` goes on, None when it was complete. ``before_edit`` hears of an edit
     before anything is changed; what it raises is why nothing is. ``checks``: what an edit is checked by afterwards.
+    ``deferred``: what is shown counts as seen when the model has read it, which somebody else tells the views; else at
+    once.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Files:
         self.views = views
         self.settings = settings
         self.more: Continue | None = None
+        self.deferred = False
         self.before_edit: Callable[[FileEdit], object] = lambda _edit: None
         self.checks: tuple[Check, ...] = (broken,)
 
@@ -89,7 +92,7 @@ class Files:
 
     def show(self, loaded: Loaded, ranges: Ranges) -> Shown:
         """Register lines as shown to this session."""
-        self.views.show(loaded.key, loaded.text, ranges)
+        self.views.show(loaded.key, loaded.text, () if self.deferred else ranges)
         return Shown(loaded.key, loaded.name, loaded.tag, ranges)
 
     async def problems(self, edit: FileEdit) -> tuple[str, ...]:

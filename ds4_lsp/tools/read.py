@@ -7,11 +7,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ds4_lsp.edits.pages import header, page
+from ds4_lsp.edits.pages import Page, header, page
 from ds4_lsp.edits.text import LineIndex
 from ds4_lsp.protocol.errors import InvalidRequest
-from ds4_lsp.tools.base import UNTAUGHT, Call, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.base import UNTAUGHT, Call, Fits, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Continue, Files, Loaded
+from ds4_lsp.tools.fitting import most
 from ds4_lsp.tools.guess import existing
 
 
@@ -50,13 +51,40 @@ class Read(Tool[ReadArguments]):
         if tag not in (None, loaded.tag):
             notes.append("[the file has changed since the lines before were shown: their numbers may be stale]")
         if part.more is not None:
-            notes.append(f"continue_offset={part.more} (use `more`, or `read` with start_line={part.more})")
+            notes.append(_more(part.more))
+        return self._shown(loaded, part, notes, raw)
+
+    def _shown(self, loaded: Loaded, part: Page, notes: list[str], raw: bool) -> ToolResult:
         self._files.more = self._rest(loaded, part.more, raw)
-        head = header(loaded.name, loaded.tag, part.start, part.end, part.total)
         shown = self._files.show(loaded, part.shown)
-        return ToolResult("\n".join(filter(None, (head, part.body.removesuffix("\n"), *notes))), shown=(shown,))
+
+        async def less(fits: Fits) -> ToolResult | None:
+            return await self._less(loaded, part, raw, fits)
+
+        return ToolResult(_text(loaded, part, notes), shown=(shown,), part=less)
+
+    async def _less(self, loaded: Loaded, asked: Page, raw: bool, fits: Fits) -> ToolResult | None:
+        """As many of the lines ``asked`` for as fit the context."""
+        rows, wanted = LineIndex(loaded.text), asked.end - asked.start + 1
+
+        def first(count: int) -> tuple[Page, list[str]]:
+            part = page(rows, asked.start, count, raw=raw)
+            note = f"[{count} of the {wanted} lines asked for fit into the context now]"
+            return part, [note, _more(part.more)]
+
+        count = await most(wanted - 1, lambda count: fits(_text(loaded, *first(count))))
+        return self._shown(loaded, *first(count), raw) if count else None
 
     def _rest(self, loaded: Loaded, start: int | None, raw: bool) -> Continue | None:
         if start is None:
             return None
         return lambda count, _call: self._page(loaded.path, start, count, raw, loaded.tag)
+
+
+def _text(loaded: Loaded, part: Page, notes: list[str]) -> str:
+    head = header(loaded.name, loaded.tag, part.start, part.end, part.total)
+    return "\n".join(filter(None, (head, part.body.removesuffix("\n"), *notes)))
+
+
+def _more(line: int | None) -> str:
+    return "" if line is None else f"continue_offset={line} (use `more`, or `read` with start_line={line})"

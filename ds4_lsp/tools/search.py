@@ -14,8 +14,9 @@ from pydantic import Field
 from ds4_lsp.edits.pages import PAGE_LIMIT
 from ds4_lsp.edits.text import lines
 from ds4_lsp.protocol.errors import Ds4Error, InvalidRequest, NotFound
-from ds4_lsp.tools.base import UNTAUGHT, Call, Shown, Tool, ToolArguments, ToolResult
+from ds4_lsp.tools.base import UNTAUGHT, Call, Fits, Shown, Tool, ToolArguments, ToolResult
 from ds4_lsp.tools.files import Files
+from ds4_lsp.tools.fitting import most as largest
 from ds4_lsp.tools.guess import existing
 from ds4_lsp.tools.search_collect import KEPT, Collector, Found
 from ds4_lsp.tools.search_glob import Glob
@@ -119,7 +120,15 @@ class Search(Tool[SearchArguments]):
         rest = replace(results, found=tuple(pending))
         self._files.more = (lambda count, call: self._show(rest, count, call)) if pending else None
         parts.append(_summary(count, sum(len(file.hits) for file in pending), results.end))
-        return ToolResult("\n\n".join(parts), shown=tuple(shown))
+
+        async def less(fits: Fits) -> ToolResult | None:
+            async def shows(fewer: int) -> bool:
+                return await fits((await self._show(results, fewer, call)).text)
+
+            fewer = await largest(count - 1, shows)
+            return await self._show(results, fewer, call) if fewer else None
+
+        return ToolResult("\n\n".join(parts), shown=tuple(shown), part=less)
 
 
 def _is_pattern(query: str) -> bool:

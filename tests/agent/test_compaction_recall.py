@@ -89,7 +89,7 @@ async def by_part(stage: Any, decode: Callable[[list[int]], str]) -> dict[str, s
     await kv_is_the_transcripts(stage, whole=True)
     held = list(stage.engine.kv)
     found = await stage.agent.services.transcript(stage.runtime)
-    first = await found.node(stage.runtime.session.surface[0])
+    first, *_rest = await found.nodes(stage.runtime.session.surface.events)
     text = decode(first)
     assert held[len(found.system) : len(found.system) + len(first)] == first
     tail = decode(held[len(found.system) + len(first) :])

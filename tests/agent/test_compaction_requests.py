@@ -95,7 +95,7 @@ async def test_a_job_that_ends_while_the_summary_is_written_is_not_recorded_as_r
     (Path(stage.editor.current_root) / "go").unlink(missing_ok=True)
     waiting = "until [ -e go ]; do sleep 0.05; done; exit 3"
     stage.script(call("bash", command=waiting, refresh_sec=0), "It runs.", summaries=[FORGETFUL] * 2)
-    await stage.prompt("start it. " + WORDS * 60)
+    await stage.prompt("start it. " + WORDS * 140)
     assert stage.events("job/ended") == []
     host = host_of(stage)
     real = host.summarise

@@ -11,7 +11,7 @@ import pytest
 
 from ds4_lsp.agent.earlier import Earlier
 from ds4_lsp.protocol.errors import CorruptSession
-from ds4_lsp.session.events import APPEND, Event
+from ds4_lsp.session.events import APPEND, MESSAGE_TYPES, Event
 from ds4_lsp.session.store import SessionStore
 
 STARTED = ("job/started", {"job": 1, "pid": 5, "command": "serve", "callId": "c1"})
@@ -26,7 +26,7 @@ PROMPT = ("user/message", {"turn": 2, "kind": "prompt", "text": "…"})
 def after(*events: tuple[str, dict[str, Any]]) -> Earlier:
     earlier = Earlier()
     for seq, (type, data) in enumerate(events):
-        earlier.apply(Event(seq, type, 1.0, data, APPEND if type == "user/message" else None))
+        earlier.apply(Event(seq, type, 1.0, data, APPEND if type in MESSAGE_TYPES else None))
     return earlier
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ds4_lsp.compaction import Item, Speeds, Summary, SummaryRequest
+from ds4_lsp.compaction import Item, Shortened, Speeds, Summary, SummaryRequest
 from ds4_lsp.compaction.request import HEADINGS
+from ds4_lsp.compaction.shorten import shorten
 from ds4_lsp.ports import Cancel
 from ds4_lsp.protocol.settings import CompactionSettings
 from ds4_lsp.session.events import Event, Header
@@ -94,6 +95,13 @@ class LogHost:
     async def count(self, text: str) -> int:
         await asyncio.sleep(0)
         return count_tokens(text)
+
+    async def shorten(self, item: Item, tail: int) -> Shortened | None:
+        text = await shorten(item.text, tail, item.whole, self.count)
+        if text is None or count_tokens(text) >= item.tokens - FRAME:
+            return None
+        data = {**self.tree[item.position].data, "text": text, "original": item.whole}
+        return Shortened(item.seq, count_tokens(text) + FRAME, data)
 
     async def summarise(self, request: SummaryRequest, cancel: Cancel, on_text: Callable[[int, str], None]) -> Summary:
         self.requests.append(request)
@@ -183,6 +191,7 @@ class LogHost:
             calls=frozenset(call["callId"] for call in data.get("calls", ())),
             result_for=data.get("callId"),
             name=data.get("name", ""),
+            original=data.get("original"),
         )
 
 

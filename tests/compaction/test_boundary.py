@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds4_lsp.compaction.boundary import aligned, balanced_cuts, choose, choose_maximal
+from ds4_lsp.compaction.boundary import LEAST_GAIN, Cut, Trim, balanced_cuts, choose, choose_maximal, first_unread
 from ds4_lsp.compaction.model import Item
 from ds4_lsp.protocol.errors import CorruptSession
 
@@ -56,71 +59,132 @@ def starts(items: list[Item]) -> list[int]:
     return [0, *accumulate(one.tokens for one in items)]
 
 
+def size(items: Sequence[Item]) -> int:
+    return sum(one.tokens for one in items)
+
+
+def kept(items: list[Item], cut: Cut) -> list[int]:
+    """Tokens of each message of the tail, of a shortened one those of its end."""
+    ends = {trim.index: trim.tail for trim in cut.trims}
+    return [ends.get(index, items[index].tokens) for index in range(cut.at, len(items))]
+
+
 @settings(deadline=None)
-@given(surfaces(), budgets)
-def test_the_cut_never_separates_a_call_from_its_result(items: list[Item], budget: int) -> None:
-    for cut in (choose(items, budget), choose_maximal(items)):
+@given(surfaces(), budgets, budgets)
+def test_the_cut_never_separates_a_call_from_its_result(items: list[Item], budget: int, prompts: int) -> None:
+    for cut in (choose(items, budget, prompts), choose_maximal(items)):
         if cut is not None:
-            assert not open_calls(items[:cut])
+            assert not open_calls(items[: cut.at])
 
 
 @settings(deadline=None)
-@given(surfaces(), budgets)
-def test_the_cut_never_moves_tailward_and_stops_at_the_first_balanced_place(items: list[Item], budget: int) -> None:
-    cut = choose(items, budget)
+@given(surfaces(), budgets, budgets)
+def test_what_the_model_has_not_read_is_never_cut_off_nor_shortened(
+    items: list[Item], budget: int, prompts: int
+) -> None:
+    last_reply = max((index for index, one in enumerate(items) if one.role == "assistant"), default=-1)
+    results = [index for index in range(last_reply + 1, len(items)) if items[index].role == "tool"]
+    unread = [index for index in range(last_reply + 1, len(items)) if items[index].kind in ("prompt", "result")]
+    cut = choose(items, budget, prompts)
+    if cut is not None:
+        assert all(index >= cut.at for index in unread)
+        assert not {trim.index for trim in cut.trims} & set(unread)
+    least = choose_maximal(items)
+    if least is not None:
+        assert all(index >= least.at for index in results)
+        assert least.trims == ()
+
+
+@settings(deadline=None)
+@given(surfaces(), budgets, budgets)
+def test_the_tail_is_never_below_its_budget_token_for_token_also_inside_one_giant_message(
+    items: list[Item], budget: int, prompts: int
+) -> None:
+    cut = choose(items, budget, prompts)
     if cut is None:
         return
-    target = starts(items)[-1] - budget
-    border = aligned(items, starts(items), target)
-    assert cut <= border
-    assert all(open_calls(items[:between]) for between in range(cut + 1, border + 1))
+    assert sum(kept(items, cut)) + cut.ending >= budget
+    if cut.ending:
+        # Inside a prompt, of which the checkpoint has as many words, and this end.
+        assert items[cut.at - 1].kind == "prompt"
+        assert cut.ending <= items[cut.at - 1].tokens > prompts
 
 
 @settings(deadline=None)
-@given(surfaces(), budgets)
-def test_the_border_is_the_first_user_message_within_the_budget_else_the_first_message(
-    items: list[Item], budget: int
+@given(surfaces(), budgets, budgets)
+def test_the_tail_has_little_more_than_its_budget_where_that_can_be_had(
+    items: list[Item], budget: int, prompts: int
 ) -> None:
-    offsets = starts(items)
-    target = offsets[-1] - budget
-    border = aligned(items, offsets, target)
-    users = [i for i, one in enumerate(items) if one.kind in ("prompt", "checkpoint") and offsets[i] >= target]
-    assert border == (users[0] if users else min(i for i, offset in enumerate(offsets) if offset >= target))
+    cut = choose(items, budget, prompts)
+    if cut is None:
+        return
+    slack, unread = budget // 4, first_unread(items)
+    read = [number for index, number in enumerate(kept(items, cut), cut.at) if index < unread]
+    over = sum(read) - max(0, budget - size(items[unread:]))
+    # A prompt before the cut, the messages that reach over the target and are not shortened, for each of those little.
+    users = sum(one.tokens for one in items[cut.at : unread] if one.role == "user")
+    spanned = len([one for one in items[cut.at : unread] if one.role != "user"])
+    assert over <= slack + users + spanned * max(slack, LEAST_GAIN) + prompts
 
 
 @settings(deadline=None)
-@given(surfaces(), budgets)
-def test_there_is_no_cut_only_when_nothing_can_go(items: list[Item], budget: int) -> None:
-    if choose(items, budget) is not None:
+@given(surfaces(), budgets, budgets)
+def test_there_is_no_cut_only_when_nothing_can_go(items: list[Item], budget: int, prompts: int) -> None:
+    if choose(items, budget, prompts) is not None:
         return
     offsets = starts(items)
-    target = offsets[-1] - budget
-    border = aligned(items, offsets, max(target, 0)) if target > 0 else 0
-    movable = [k for k in range(1, border + 1) if not open_calls(items[:k])]
-    assert all(one.kind == "checkpoint" for k in movable for one in items[:k])
+    limit = min(first_unread(items), max(0, bisect_right(offsets, offsets[-1] - budget) - 1))
+    movable = [k for k in range(1, limit + 1) if not open_calls(items[:k])]
+    older = [one for one in items[: max(movable, default=0)] if one.kind != "checkpoint"]
+    # A prompt that the tail may as well begin with is not worth a checkpoint of its own.
+    assert offsets[-1] <= budget or size(older) <= (budget // 4 if older and older[0].kind == "prompt" else 0)
 
 
 @settings(deadline=None)
-@given(surfaces(), budgets, st.integers(1, 60))
-def test_what_one_pass_leaves_has_no_further_cut(items: list[Item], budget: int, checkpoint: int) -> None:
-    cut = choose(items, budget)
+@given(surfaces(), budgets, budgets, st.integers(1, 60))
+def test_what_one_pass_leaves_has_no_further_cut(items: list[Item], budget: int, prompts: int, checkpoint: int) -> None:
+    cut = choose(items, budget, prompts)
     if cut is None:
         return
     # What stands for the head is smaller than it, as the transaction checks.
-    size = min(checkpoint, sum(one.tokens for one in items[:cut]) - 1)
-    if size < 1:
+    room = min(checkpoint, size(items[: cut.at]) - 1)
+    if room < 1:
         return
-    after = [item(-1, "user", size, "checkpoint"), *items[cut:]]
-    assert choose(after, budget) is None
+    ends = {trim.index: replace(items[trim.index], tokens=trim.tail + 8) for trim in cut.trims}
+    tail = [ends.get(index, one) for index, one in enumerate(items)][cut.at :]
+    assert choose([item(-1, "user", room, "checkpoint"), *tail], budget, prompts) is None
 
 
 @settings(deadline=None)
 @given(surfaces())
-def test_the_maximal_cut_keeps_one_indivisible_unit(items: list[Item]) -> None:
+def test_the_maximal_cut_keeps_one_indivisible_unit_and_what_was_not_read(items: list[Item]) -> None:
     cut = choose_maximal(items)
-    if cut is not None:
-        assert cut < len(items)
-        assert all(open_calls(items[:inside]) for inside in range(cut + 1, len(items)))
+    if cut is None:
+        return
+    assert cut.at < len(items)
+    limit = min(len(items), first_unread(items, results_only=True) + 1)
+    assert all(open_calls(items[:inside]) for inside in range(cut.at + 1, limit))
+
+
+def test_a_giant_result_that_was_not_read_stays_whole_and_the_one_that_was_is_shortened() -> None:
+    items = [
+        item(0, "user", 50),
+        item(1, "assistant", 40, calls=("c1",)),
+        item(2, "tool", 9000, answers="c1"),
+    ]
+    assert choose(items, 1200, 500) is None
+    assert choose([*items, item(3, "assistant", 200)], 1200, 500) == Cut(1, (Trim(2, 1000),))
+
+
+def test_a_prompt_that_begins_shortly_before_is_the_border() -> None:
+    items = [item(0, "user", 500), item(1, "assistant", 500), item(2, "user", 20), *(item(3, "assistant", 30),) * 4]
+    assert choose(items, 100, 500) == Cut(2)
+
+
+def test_a_large_prompt_in_which_the_budget_ends_goes_since_the_checkpoint_has_its_words() -> None:
+    items = [item(0, "user", 50), item(1, "assistant", 500), item(2, "user", 5000), item(3, "assistant", 100)]
+    assert choose(items, 400, 1000) == Cut(3, ending=300)
+    assert choose(items, 400, 5000) == Cut(2)
 
 
 def test_a_waiting_call_stays_in_the_tail_for_its_delayed_result() -> None:
@@ -130,7 +194,7 @@ def test_a_waiting_call_stays_in_the_tail_for_its_delayed_result() -> None:
         item(2, "tool", 7000, answers="c1"),
         item(3, "assistant", 40, calls=("c2",)),
     ]
-    assert choose(items, 1200) == 3
+    assert choose(items, 1200, 500) == Cut(1, (Trim(2, 1160),))
 
 
 def test_ids_are_matched_not_counted() -> None:
@@ -143,13 +207,15 @@ def test_ids_are_matched_not_counted() -> None:
         item(5, "user", 10),
     ]
     assert balanced_cuts(items) == [True, True, False, False, False, True, True]
-    assert choose(items, 120) == 5
-    assert choose(items, 9) == 6
+    items.append(item(6, "assistant", 120))
+    assert choose(items, 130, 500) == Cut(5)
+    below = choose(items, 160, 500)
+    assert below is not None and below.at == 1
 
 
-def test_a_message_larger_than_the_tail_goes_as_well() -> None:
+def test_of_a_message_larger_than_the_tail_the_end_stays() -> None:
     items = [item(0, "user", 50), item(1, "assistant", 5000)]
-    assert choose(items, 100) == 2
+    assert choose(items, 100, 500) == Cut(1, (Trim(1, 100),))
 
 
 @pytest.mark.parametrize(
@@ -163,6 +229,6 @@ def test_a_message_larger_than_the_tail_goes_as_well() -> None:
 )
 def test_a_result_without_its_call_is_corruption(items: list[Item]) -> None:
     with pytest.raises(CorruptSession):
-        choose(items, 1)
+        choose(items, 1, 1)
     with pytest.raises(CorruptSession):
         choose_maximal(items)

@@ -10,6 +10,7 @@ from ds4_lsp.compaction.chunks import excerpt, split
 from ds4_lsp.compaction.fitting import fit_head, fit_head_tail
 from ds4_lsp.compaction.ledger import Entry, Facts, Prompt
 from ds4_lsp.compaction.model import Item
+from ds4_lsp.compaction.prompts import NOTE_TOKENS, SEAM, TITLE, order, prompts_part
 from ds4_lsp.compaction.request import HEADINGS, summary_request
 from ds4_lsp.compaction.triggers import limits
 from ds4_lsp.protocol.settings import CompactionSettings
@@ -21,46 +22,70 @@ def facts(*prompts: str) -> Facts:
     return fold
 
 
-def test_the_tasks_are_the_first_request_and_the_newest_that_is_not_in_the_tail() -> None:
-    fold = facts("one", "two", "three", "four")
-
-    def texts(tail: set[int]) -> list[str]:
-        return [prompt.text for _title, prompt in checkpoint.tasks(fold, tail)]
-
-    assert texts(set()) == ["one", "four"]
-    assert texts({4}) == ["one", "three"]
-    assert texts({2, 3, 4}) == ["one"]
-    assert texts({1, 2, 3, 4}) == []
+def test_the_prompts_of_a_checkpoint_are_those_that_are_not_in_the_tail() -> None:
+    fold = facts("one", "two", "three")
+    assert [prompt.text for prompt in checkpoint.older(fold, {3})] == ["one", "two"]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
+@given(st.integers(0, 40))
+def test_what_matters_most_is_the_oldest_and_the_newest_in_turn(count: int) -> None:
+    found = order(count)
+    assert sorted(found) == list(range(count))
+    assert found[:4] == list(dict.fromkeys([0, count - 1, 1, count - 2]))[: min(4, count)]
+
+
+@settings(deadline=None, max_examples=150)
 @given(
-    prompts=st.lists(st.text(max_size=300) | st.integers(1, 3000).map("please ".__mul__), min_size=1, max_size=4),
-    places=st.lists(st.text(max_size=200), max_size=3),
-    cap=st.integers(40, 400),
+    texts=st.lists(st.text(max_size=200) | st.integers(1, 900).map("please ".__mul__), min_size=1, max_size=12),
+    cap=st.integers(0, 1500),
 )
-async def test_a_task_with_its_title_is_within_the_cap_and_verbatim_or_says_where_the_whole_is(
-    prompts: list[str], places: list[str], cap: int
-) -> None:
-    fold = Facts()
-    fold.prompts = [Prompt(seq, text, tuple(places)) for seq, text in enumerate(prompts, 1)]
-    for title, prompt in checkpoint.tasks(fold, set()):
-        part = await checkpoint.task_part([(title, prompt)], cap, _count)
-        assert await _count(part) <= cap
-        bare = f"# {title}, word for word (event {prompt.seq})\n"
-        if await _count(bare + prompt.text) <= cap:
-            assert part.endswith(f"\n{prompt.text}")
-        else:
-            # Where not even the note has room, the title says which event has the words.
-            assert f"event {prompt.seq}" in part
+async def test_prompts_are_within_their_cap_verbatim_or_named(texts: list[str], cap: int) -> None:
+    prompts = [Prompt(seq, text) for seq, text in enumerate(texts, 11)]
+    part = await prompts_part(prompts, cap, _count)
+    assert await _count(part) <= cap
+    if not part:
+        assert cap < NOTE_TOKENS + await _count(TITLE) + 2 * SEAM
+        return
+    whole = [f"## Event {one.seq}\n{one.text}" in part for one in prompts]
+    assert all(there or str(one.seq) in part for there, one in zip(whole, prompts, strict=True))
+    needed = await _count(TITLE) + SEAM
+    for one in prompts:
+        needed += await _count(f"## Event {one.seq}\n{one.text}") + SEAM
+    if needed <= cap:
+        assert all(whole)
 
 
-async def test_the_places_of_a_task_give_way_to_its_words() -> None:
+async def test_a_long_specification_and_a_short_correction_are_both_there_to_the_letter() -> None:
+    spec = "\n".join(f"REQ-{number:03}: the part {number} answers within {number} ms" for number in range(120))
+    prompts = [Prompt(1, spec), Prompt(9, "From now on write log messages in German."), Prompt(20, "go on")]
+    part = await prompts_part(prompts, 4096, _count)
+    assert spec in part
+    assert "## Event 9\nFrom now on write log messages in German." in part
+
+
+async def test_what_is_beyond_the_budget_is_named_and_can_be_had() -> None:
+    prompts = [Prompt(seq, f"{seq} " + "please " * 40) for seq in range(1, 9)]
+    part = await prompts_part(prompts, 400, _count)
+    there = [seq for seq in range(1, 9) if f"## Event {seq}\n" in part]
+    assert {1, 8} <= set(there)
+    missing = ", ".join(str(seq) for seq in range(1, 9) if seq not in there)
+    assert f"requests are left out here: event {missing}. `recall` with event=NUMBER shows one." in part
+
+
+async def test_of_a_prompt_larger_than_the_budget_beginning_and_end_stay_and_the_newest_has_its_share() -> None:
+    prompts = [Prompt(1, "begin " + "please " * 3000 + "end"), Prompt(5, "newest " + "now " * 3000 + "last")]
+    part = await prompts_part(prompts, 600, _count)
+    for word in ("begin please", "please end", "newest now", "now last", "event=1 shows", "event=5 shows"):
+        assert word in part
+
+
+async def test_the_places_of_a_prompt_give_way_to_its_words() -> None:
     prompt = Prompt(1, "please " * 50, ("file:///a/rather/long/name.py:1-20",))
-    roomy = await checkpoint.task_part([("Title", prompt)], 400, _count)
-    assert roomy.splitlines()[0] == "# Title, word for word (event 1, about file:///a/rather/long/name.py:1-20)"
-    tight = await checkpoint.task_part([("Title", prompt)], 115, _count)
-    assert tight == f"# Title, word for word (event 1)\n{prompt.text}"
+    roomy = await prompts_part([prompt], 1000, _count)
+    assert roomy.splitlines()[2] == "## Event 1, about file:///a/rather/long/name.py:1-20"
+    tight = await prompts_part([prompt], 160, _count)
+    assert tight == f"{TITLE}\n\n## Event 1\n{prompt.text}"
 
 
 async def _count(text: str) -> int:

@@ -23,6 +23,9 @@ def facts(*events: tuple[str, dict[str, Any]]) -> Facts:
     return fold
 
 
+REPLY = ("assistant/message", {"text": "I see.", "calls": []})
+
+
 def read(call: str, path: str, tag: str, *ranges: tuple[int, int]) -> tuple[str, dict[str, Any]]:
     shown = [{"uri": f"file:///{path}", "path": path, "fileTag": tag, "ranges": [list(pair) for pair in ranges]}]
     return "tool/result", {"callId": call, "name": "read", "ok": True, "text": "…", "shown": shown}
@@ -42,13 +45,41 @@ def lines(fold: Facts) -> list[str]:
 
 
 def test_ranges_of_a_file_are_joined_and_the_last_tag_kept() -> None:
-    fold = facts(read("c1", "a.py", "t1", (1, 500)), read("c2", "a.py", "t2", (501, 600), (900, 950)))
-    assert lines(fold) == ["a.py: read 1-600, 900-950; file_tag=t2"]
+    fold = facts(read("c1", "a.py", "t1", (1, 500)), read("c2", "a.py", "t1", (501, 600), (900, 950)), REPLY)
+    assert lines(fold) == ["a.py: read 1-600, 900-950; file_tag=t1"]
+
+
+def test_a_file_that_somebody_else_changed_was_read_as_far_as_it_was_since() -> None:
+    fold = facts(read("c1", "a.py", "t1", (1, 500)), REPLY, read("c2", "a.py", "t2", (501, 600)), REPLY)
+    assert lines(fold) == ["a.py: read 501-600; file_tag=t2"]
+
+
+def test_what_no_reply_follows_was_not_read() -> None:
+    shown = read("c1", "a.py", "t1", (1, 500))
+    assert lines(facts(shown)) == []
+    assert lines(facts(REPLY, shown)) == []
+    shortened = ("assistant/message", {**REPLY[1], "original": 1})
+    assert lines(facts(shown, shortened)) == []
+    assert lines(facts(shown, REPLY)) == ["a.py: read 1-500; file_tag=t1"]
+
+
+def test_the_claim_of_a_file_is_what_its_line_says_was_shown_with_that_tag() -> None:
+    fold = facts(read("c1", "a.py", "t1", (1, 9)), REPLY, edit("a.py", "t2"), read("c2", "a.py", "t2", (3, 6)), REPLY)
+    [entry] = fold.entries()
+    assert entry.text == "a.py: read 1-9; edited; file_tag=t2"
+    assert entry.claim is not None
+    assert (entry.claim["fileTag"], entry.claim["ranges"]) == ("t2", [[3, 6]])
+    assert "partial" not in entry.claim
+    scattered = [(10 * number, 10 * number + 1) for number in range(1, 21)]
+    [entry] = facts(read("c1", "a.py", "t1", *scattered), REPLY).entries()
+    assert entry.claim is not None
+    assert entry.claim["ranges"] == [list(pair) for pair in scattered[:16]]
+    assert entry.claim["partial"] is True
 
 
 def test_an_edit_gives_the_tag_to_edit_with() -> None:
     fold = facts(
-        read("c1", "a.py", "t1", (1, 9)), edit("a.py", "t2"), edit("a.py", "t3"), edit("b.py", "n", created=True)
+        read("c1", "a.py", "t1", (1, 9)), REPLY, edit("a.py", "t2"), edit("a.py", "t3"), edit("b.py", "n", created=True)
     )
     assert [entry.short for entry in fold.entries()] == ["b.py edited, file_tag=n", "a.py edited, file_tag=t3"]
     assert lines(fold) == ["b.py: created; edited; file_tag=n", "a.py: read 1-9; edited 2 times; file_tag=t3"]
@@ -62,6 +93,7 @@ def test_running_jobs_come_first_then_the_newest() -> None:
         ("job/ended", {"job": 2, "state": "exited", "exitStatus": 2}),
         bash("c2", "make", 2, "exited", 2),
         read("c3", "a.py", "t", (1, 2)),
+        REPLY,
     )
     assert lines(fold) == [
         "job 1 is running: serve",
@@ -88,7 +120,7 @@ def test_a_command_that_never_became_a_job_is_not_said_to_run() -> None:
 
 def test_a_pruned_copy_of_a_result_changes_nothing() -> None:
     original, other = read("c1", "old.py", "t1", (1, 500)), read("c2", "new.py", "t", (1, 1))
-    assert lines(facts(original, other, original)) == lines(facts(original, other))
+    assert lines(facts(original, other, REPLY, original)) == lines(facts(original, other, REPLY))
 
 
 def test_prompts_are_kept_exactly_and_other_user_messages_are_not_prompts() -> None:
@@ -113,7 +145,7 @@ def test_an_unfinished_compaction_is_seen_and_whether_its_checkpoint_is_there() 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20)), max_size=12))
 def test_ranges_cover_exactly_the_lines_read(spans: list[tuple[int, int]]) -> None:
     ranges = [(first, first + more) for first, more in spans]
-    fold = facts(*(read(f"c{i}", "a", "t", pair) for i, pair in enumerate(ranges)))
+    fold = facts(*(read(f"c{i}", "a", "t", pair) for i, pair in enumerate(ranges)), REPLY)
     wanted = {line for first, last in ranges for line in range(first, last + 1)}
     [text] = lines(fold) or [": read ; "]
     shown = text.split("read ")[1].split(";")[0]
@@ -126,6 +158,7 @@ def test_one_file_is_one_entry_however_the_log_names_it() -> None:
     shown = [{"uri": "file:///w/src/a.py", "path": "src/a.py", "fileTag": "t1", "ranges": [[1, 9]]}]
     fold = facts(
         ("tool/result", {"callId": "c1", "name": "read", "ok": True, "text": "…", "shown": shown}),
+        REPLY,
         ("edit/applied", {"path": "/w/src/a.py", "uri": "file:///w/src/%61.py", "afterTag": "t2", "saved": True}),
     )
     assert lines(fold) == ["src/a.py: read 1-9; edited; file_tag=t2"]
@@ -134,7 +167,7 @@ def test_one_file_is_one_entry_however_the_log_names_it() -> None:
 def test_what_the_user_pointed_at_was_read() -> None:
     shown = [{"uri": "file:///a.py", "path": "a.py", "fileTag": "t", "ranges": [[3, 7]]}]
     context = [{"uri": "file:///a.py", "text": "…", "shown": shown}]
-    fold = facts(("user/message", {"kind": "prompt", "text": "explain", "context": context}))
+    fold = facts(("user/message", {"kind": "prompt", "text": "explain", "context": context}), REPLY)
     assert lines(fold) == ["a.py: read 3-7; file_tag=t"]
 
 

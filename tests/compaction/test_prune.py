@@ -69,7 +69,7 @@ def test_shrinking_is_idempotent_bounded_and_keeps_head_and_tail(clusters: list[
     assert prune.HEAD - 40 <= len(first) <= prune.HEAD
     assert prune.TAIL - 40 <= len(last) <= prune.TAIL
     assert f"{len(text) - len(first) - len(last)} characters" in once
-    assert "event 7" in once
+    assert "event=7" in once
 
 
 def items_of(*sizes: int) -> list[Item]:

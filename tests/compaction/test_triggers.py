@@ -49,16 +49,22 @@ def test_a_reply_always_leaves_room_to_ask_for_and_receive_a_summary(context: in
         assert bottom + room + min(8192, context // 8) <= context
 
 
-def test_a_result_fits_only_with_room_to_answer() -> None:
-    got = limits(12000)
-    assert triggers.hard_fits(12000 - 1024, got)
-    assert not triggers.hard_fits(12000 - 1023, got)
+@settings(deadline=None)
+@given(contexts, st.integers(0, 1_200_000), st.integers(100, 2000), st.booleans())
+def test_a_result_leaves_room_to_answer_and_after_that_for_a_summary(
+    context: int, used: int, request: int, auto: bool
+) -> None:
+    got = limits(context, auto=auto)
+    room = triggers.result_room(used, got, request)
+    assert used + room + got.answer_room <= context
+    if auto:
+        assert triggers.generation_room(used + room, got, request) == got.answer_room
 
 
 def test_the_error_for_a_result_that_is_too_large_names_both_sizes() -> None:
     text = triggers.too_large("read", 20_000, 2000, limits(12000))
     assert "20000" in text
-    assert str(12000 - 1024 - 2000) in text
+    assert "only 2000 fit into the context of 12000" in text
 
 
 def test_the_floor_check_speaks_up_with_the_numbers_exactly_when_a_compacted_session_is_over_the_threshold() -> None:
@@ -95,14 +101,15 @@ def test_a_pass_that_frees_too_little_holds_soft_back_until_the_surface_has_grow
 def test_the_documented_limits_are_the_real_ones() -> None:
     sizes = (4096, 12000, 32768, 131072)
     rows = [
-        "| context | `soft` from | a result leaves | a reply leaves | tail | checkpoint | of it each request, and the "
-        "ledger | summary |",
-        "|---" * 8 + "|",
+        "| context | `soft` from | to answer a result | a reply leaves | tail | checkpoint | of it your requests | "
+        "ledger | summary | least gain |",
+        "|---" * 10 + "|",
     ]
     for size in sizes:
         got = limits(size)
-        numbers = (got.soft_at, got.answer_room, got.reserve, got.tail, got.checkpoint, got.part, got.summary)
-        rows.append(f"| {size} | " + " | ".join(map(str, numbers)) + " |")
+        free = (got.soft_at, got.answer_room, got.reserve)
+        kept = (got.tail, got.checkpoint, got.prompts, got.part, got.summary, got.least_gain)
+        rows.append(f"| {size} | " + " | ".join(map(str, free + kept)) + " |")
     table = "\n".join(rows)
     document = Path(__file__).parents[2] / "docs" / "compaction.md"
     assert table in document.read_text("utf-8"), f"put this into {document.name}:\n{table}"

@@ -107,18 +107,23 @@ async def test_a_result_that_does_not_fit_compacts_first_and_then_follows_its_ca
     [start] = only(events, "compact/start")
     assert start["data"]["trigger"] == "hard"
     [end] = only(events, "compact/end")
-    delayed = only(events, "tool/result")[1]
+    delayed = only(events, "tool/result")[-1]
     assert start["seq"] < end["seq"] < delayed["seq"], "the result is appended once there is room"
     assert "501 One more" in delayed["data"]["text"]
     assert "1000 The last setting." in delayed["data"]["text"]
     nodes = surface(events)
-    assert [node["type"] for node in nodes[:3]] == ["user/message", "assistant/message", "tool/result"]
     assert nodes[0]["data"]["kind"] == "checkpoint"
-    assert nodes[1]["data"]["calls"][0]["callId"] == nodes[2]["data"]["callId"]
+    assert [node["type"] for node in nodes[1:5]] == ["assistant/message", "tool/result"] * 2
+    for reply, answer in (nodes[1:3], nodes[3:5]):
+        assert reply["data"]["calls"][0]["callId"] == answer["data"]["callId"]
     assert "what does README.md list?" in nodes[0]["data"]["parts"]["task"]
     assert "README.md: read 1-500; file_tag=" in nodes[0]["data"]["parts"]["ledger"]
-    # The tail is token for token what was sampled.
-    assert nodes[1] == only(events, "assistant/message")[1]
+    # The tail is token for token what was sampled, and ends the result that it begins in.
+    assert [nodes[1], nodes[3]] == only(events, "assistant/message")[:2]
+    read_first, part = only(events, "tool/result")[0]["data"], nodes[2]["data"]
+    assert read_first["text"].endswith(part["text"].rsplit("shows them …]\n", 1)[1])
+    assert part["original"] == only(events, "tool/result")[0]["seq"]
+    assert nodes[4] == delayed, "what was not read is whole"
 
     [bar] = bars(client)
     assert whole(bar)
@@ -127,7 +132,7 @@ async def test_a_result_that_does_not_fit_compacts_first_and_then_follows_its_ca
     before, after, tail = map(int, found.groups())
     assert before == start["data"]["bottom"]
     assert after < before
-    assert tail <= 1200
+    assert 1200 <= tail <= 1200 + 1200 // 4
 
     [asked], [rebuilt] = traced(trace, "summarise"), traced(trace, "rebuild")
     assert asked["transcript"] == before
@@ -152,7 +157,7 @@ async def test_a_nearly_full_session_compacts_after_a_restart_before_the_prompt_
     trace = tiny.root / "trace.jsonl"
     script = tiny.script("Yes.", summary())
     client = await tiny.start(script=script, settings=model(12000), arguments=("--trace", str(trace)))
-    second = await prompt(client, "go on, and mind these words: " + WORDS * 100)
+    second = await prompt(client, "go on, and mind these words: " + WORDS * 200)
     assert second["sessionId"] == first["sessionId"]
     assert second["stopReason"] == "end"
     events = read(tiny, first["sessionId"])
@@ -180,7 +185,7 @@ async def test_a_reply_that_thinks_past_the_limit_is_closed_and_its_turn_goes_on
     assert result["text"] == "The answer is four."
     events = read(tiny, result["sessionId"])
     check(events)
-    replies = only(events, "assistant/message")
+    replies = [reply for reply in only(events, "assistant/message") if "original" not in reply["data"]]
     assert [reply["data"]["stop"] for reply in replies] == ["length", "end"]
     [start] = only(events, "compact/start")
     assert start["data"]["trigger"] == "generation"
@@ -192,7 +197,7 @@ async def test_a_reply_that_thinks_past_the_limit_is_closed_and_its_turn_goes_on
     assert client.events("thinking") != []
 
 
-async def test_a_result_larger_than_the_context_becomes_an_error_with_both_sizes(tiny: Rig) -> None:
+async def test_a_file_larger_than_the_context_is_shown_in_a_part_that_fits_and_says_how_to_go_on(tiny: Rig) -> None:
     tiny.file("long.txt", README)
     script = tiny.script(
         call("read", path="long.txt", whole=True),
@@ -203,20 +208,22 @@ async def test_a_result_larger_than_the_context_becomes_an_error_with_both_sizes
     client = await tiny.start(script=script, settings=model(3072))
     result = await prompt(client, "look at long.txt")
     assert result["stopReason"] == "end"
-    assert [one["ok"] for one in result["toolCalls"]] == [False, True]
+    assert [one["ok"] for one in result["toolCalls"]] == [True, True]
     text = client.events("tool.result")[0]["text"]
-    found = re.search(r"the result has (\d+) tokens, and only (\d+) fit into the context of 3072", text)
+    found = re.search(r"\[(\d+) of the 1000 lines asked for fit into the context now\]\ncontinue_offset=(\d+)", text)
     assert found is not None
-    assert int(found[1]) > 3072 > int(found[2])
-    assert "fewer lines" in text
+    assert int(found[2]) == int(found[1]) + 1
+    assert f"lines 1-{found[1]} of 1000" in text
+    assert f"\n{found[1]} One more" in text
+    assert f"\n{found[2]} One more" not in text
     check(read(tiny, result["sessionId"]))
     assert all(whole(bar) for bar in bars(client))
 
 
 async def test_a_system_prompt_that_nearly_fills_the_context_is_told_once_and_nothing_is_compacted(tiny: Rig) -> None:
-    settings = model(3072) | {"systemPrompt": "Mind this. " * 100}
+    settings = model(3072) | {"systemPrompt": "Mind this. " * 310, "compaction": {"softPercent": 60}}
     client = await tiny.start(script=tiny.script("Yes.", "And yes.", summary(), summary()), settings=settings)
-    results = [await prompt(client, f"{number}: {WORDS * 6}") for number in (1, 2)]
+    results = [await prompt(client, f"{number}: {WORDS * 4}") for number in (1, 2)]
     assert [result["stopReason"] for result in results] == ["end", "end"]
     told = [params["message"] for params in client.notifications("window/showMessage")]
     [message] = [text for text in told if "compaction cannot help" in text]

@@ -224,7 +224,7 @@ RUNS = more("tool/started", {"turn": 2, "callId": "c3", "name": "read"})
         (cites("tool/result", 2, lambda _old: []), "and does not cite [11]"),
         (cites("compact/end", 0, lambda _old: [3]), "cites [3]"),
         (change("compact/summary", shadowedSeqs=[5]), "its summary is of events [5], and it replaces"),
-        (change("compact/summary", shadowedRange={"start": 1, "end": 3}), "its summary is of positions 1 to 3"),
+        (change("compact/summary", shadowedRange={"start": 1, "end": 3}), "its summary is of events 1 to 3"),
         (change("compact/end", error="cancelled"), "ends with an error, and its checkpoint is there"),
         (again("compact/end"), "compaction ends and had not started"),
         (both(ORPHANED, change("compact/end", 1, error=None)), "ends as done, and its checkpoint is missing"),

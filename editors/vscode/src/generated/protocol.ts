@@ -110,6 +110,7 @@ export interface CompactArguments {
 export interface CompactResult {
   compacted: boolean;
   reason?: string | null;
+  compactionId?: string | null;
   startSeq?: number | null;
   summarySeq?: number | null;
   endSeq?: number | null;
