@@ -51,7 +51,10 @@ class Syntax:
         self.shape = shape
         opening = words(shape.head + lead)
         self._opens = markers([shape.head + lead, lead, *(word for word in opening if not word.isalnum())])
-        distinct = [word for word in opening if _DISTINCT.match(word) and not has_hole(word)]
+        # What only stands beside a hole, such as a message's own mark, may stand elsewhere too.
+        alone = [word for word in _WORD.findall(shape.head + lead) if not has_hole(word)]
+        distinct = [word for word in alone if _DISTINCT.match(word)]
+        distinct = distinct or [word for word in opening if _DISTINCT.match(word) and not has_hole(word)]
         whole = (shape.head + lead).strip()
         self.entries: tuple[str, ...] = tuple(distinct) or ((whole,) if whole and not has_hole(whole) else ())
         """Marks that begin a block, also where those before them are left out."""
