@@ -225,7 +225,7 @@ def test_jobs_die_with_a_server_that_is_killed(tmp_path: Path) -> None:
     finally:
         server.kill()
         server.communicate()
-    assert gone(2)
+    assert gone(PATIENCE)
 
 
 STARTER = """
@@ -241,7 +241,7 @@ def test_jobs_die_with_a_server_whose_pipe_is_held_open_by_another() -> None:
         assert server.stdout is not None
         gone = watch([int(server.stdout.readline().split()[1])])
         server.kill()
-        assert gone(2)
+        assert gone(PATIENCE)
 
 
 async def test_a_killed_supervisor_leaves_nothing_behind(jobs: Jobs, events: Events, tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ async def test_a_killed_supervisor_leaves_nothing_behind(jobs: Jobs, events: Eve
     gone = watch(await printed(jobs, job, 2))
     [pid] = [int(line.split()[1]) for line in job.path.read_text().splitlines() if line.startswith("sup")]
     os.kill(pid, signal.SIGKILL)
-    await jobs.wait(job, 10, Cancel())
+    await jobs.wait(job, PATIENCE, Cancel())
     assert (job.state, job.exit_status) == ("lost", None)
-    assert gone(2)
+    assert gone(PATIENCE)
     assert events[-1][1]["state"] == "lost"
 
 
@@ -306,7 +306,7 @@ async def test_later_looks_show_only_what_is_new(jobs: Jobs, tmp_path: Path) -> 
     assert text.endswith("]\n7\n8\n9\npid 2")
     assert f"10 lines, 24 bytes since the last look, the last lines follow; all of it is in {job.path}" in text
     (tmp_path / "go").write_text("\n")
-    await jobs.wait(job, 10, Cancel())
+    await jobs.wait(job, PATIENCE, Cancel())
     assert (await jobs.look(job)).endswith("]\n" + "\n".join(map(str, range(71, 91))))
 
 
@@ -315,7 +315,7 @@ async def test_jobs_run_side_by_side(jobs: Jobs, tmp_path: Path) -> None:
     writer = await jobs.start("echo hello > meet", tmp_path, 30)
     reader = await jobs.start("cat meet", tmp_path, 30)
     for job in (writer, reader):
-        await jobs.wait(job, 10, Cancel())
+        await jobs.wait(job, PATIENCE, Cancel())
     assert [info.state for info in jobs.list()] == ["exited", "exited"]
     assert reader.path.read_text() == "hello\n"
 
