@@ -94,7 +94,7 @@ async def test_a_cancel_inside_or_between_parts_changes_nothing_and_costs_no_eva
     async def in_the_second_ones_prefill() -> Any:
         # The first part is in the KV already: only what follows it is evaluated.
         cancel = Cancel()
-        stage.engine.at = ("prefill", 300, cancel.set)
+        stage.engine.at = ("prefill", 500, cancel.set)
         return await compact(stage, cancel=cancel)
 
     for cancelled, asked in ((inside, 1), (between, 1), (in_the_second_ones_prefill, 2)):
