@@ -77,7 +77,7 @@ async def test_a_request_that_joins_a_running_compaction_is_told_that_its_wishes
     if trigger == "manual":
         running: Any = asyncio.ensure_future(compact(stage, "the port is 8123"))
     else:
-        running = asyncio.ensure_future(stage.prompt("yes " * 2600))
+        running = asyncio.ensure_future(stage.prompt("yes " * 3300))
     await until(lambda: any(kind == "compaction.delta" for _turn, kind, _data in stage.listener.heard))
     late = await compact(stage, "the year is 1947")
     await running
