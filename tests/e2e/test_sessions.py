@@ -329,7 +329,7 @@ async def test_sessions_are_listed_switched_forked_exported_shown_and_deleted(ti
     assert [node["data"]["text"] for node in surface(read(tiny, second))] == ["hello", "Hi.", "still here?", "Back."]
 
 
-async def test_queued_prompts_survive_a_kill_and_run_in_order_when_the_user_is_back(tiny: Rig) -> None:
+async def test_queued_prompts_survive_a_kill_and_run_in_order_when_the_user_sends_them(tiny: Rig) -> None:
     slow = {"purpose": "turn", "text": "word " * 200, "delay_ms": 30}
     client = await tiny.start(script=tiny.script("Noted.", slow))
     session = (await prompt(client, "hello"))["sessionId"]
@@ -343,6 +343,7 @@ async def test_queued_prompts_survive_a_kill_and_run_in_order_when_the_user_is_b
     client = await tiny.start(script=tiny.script("A.", "B.", "C."))
     status = await client.run("ds4.status")
     assert [item["text"] for item in status["queue"]] == ["second", "third"]
+    await client.run("ds4.interrupt", {"sendQueued": True})
     await prompt(client, "I am back")
     events = read(tiny, session)
     check(events)
