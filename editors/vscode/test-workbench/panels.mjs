@@ -105,7 +105,7 @@ export async function runPanels(bench, test, pictures) {
     await queue.getByRole('button', { name: 'Remove: Unwanted.' }).click();
     await waits('Second.', 'Third.');
     await queue.getByRole('button', { name: 'Edit: Third.' }).click();
-    await page.locator('.quick-input-widget input').fill('Third, changed.');
+    await page.locator('.quick-input-widget input[type="text"]').first().fill('Third, changed.');
     await keys.press('Enter');
     await waits('Second.', 'Third, changed.');
     await queue.getByRole('button', { name: 'Stop, and send these' }).click();

@@ -1,8 +1,9 @@
-// node test-workbench/run.mjs [--screenshots DIR] [--only host|starts|several|ui|panels|crashes|measure]
+// node test-workbench/run.mjs [--screenshots DIR] [--only host|starts|several|ui|panels|crashes|deaths|measure]
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { runCrashes } from './crashes.mjs';
+import { runDeaths } from './deaths.mjs';
 import { runPanels } from './panels.mjs';
 import { runUi } from './ui.mjs';
 import { FAST, MODEL, SERVER, Workbench } from './workbench.mjs';
@@ -91,8 +92,10 @@ const panels = () => driven('panels', runPanels);
 
 const crashes = () => driven('crashes', runCrashes);
 
+const deaths = () => driven('deaths', runDeaths);
+
 // What `--only` names; measuring proves nothing.
-const suites = { host, starts, several, ui, panels, crashes };
+const suites = { host, starts, several, ui, panels, crashes, deaths };
 const chosen = values.only
   ? Object.entries({ ...suites, measure }).filter(([name]) => name === values.only)
   : Object.entries(suites);
