@@ -9,6 +9,7 @@ from benchmarks.bare import Setup, bare
 from benchmarks.measure import Row
 from benchmarks.served import Served, serving
 from benchmarks.sizes import Sizes
+from ds4_lsp.agent.rendering import user_text
 
 HEADINGS = (
     "Primary Request and Intent",
@@ -112,10 +113,12 @@ async def _compaction(served: Served, setup: Setup, generated: Sequence[dict[str
     following = served.trace("generate")[len(generated)]
     events = served.log(turn.result["sessionId"])
     [checkpoint] = [event["data"]["text"] for event in events if event["data"].get("kind") == "checkpoint"]
+    # The prompt with what went along with it.
+    task = next(user_text(event["data"]) for event in events if event["type"] == "user/message")
     async with bare(setup) as loop:
         first = generated[0]
         system = first["tokens"] - len(first["suffix"])
-        head = common_head(first["suffix"], await loop.tokenize(TASK), await loop.tokenize(checkpoint))
+        head = common_head(first["suffix"], await loop.tokenize(task), await loop.tokenize(checkpoint))
     least = (
         # The last token that was sampled is not in the KV yet.
         asked["request"] + asked["transcript"] - (used - 1),

@@ -105,7 +105,7 @@ class Renderer:
     def answer(self, result: dict[str, Any]) -> None:
         """What a prompt came to, unless it was shown as it came. A slash word runs no turn: nothing was."""
         text = result.get("text") or ""
-        if not any((result.get("usage") or {}).values()):
+        if result.get("stopReason") == "end" and not any((result.get("usage") or {}).values()):
             if text:
                 self.line(text)
         elif (result["sessionId"], result["turn"]) not in self._replied:

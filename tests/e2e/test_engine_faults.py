@@ -55,6 +55,10 @@ async def history(client: Client) -> list[tuple[str, str]]:
     return [(entry["role"], entry["text"].strip()) for entry in shown]
 
 
+HERE = "Here. " + " ".join(map(str, range(120)))
+"""Long enough for a checkpoint to be smaller than what it stands for."""
+
+
 @dataclass
 class Doomed:
     """A session whose engine gets a signal in whatever it does."""
@@ -72,7 +76,7 @@ class Doomed:
         engine(self.client).send_signal(self.number)
 
     async def is_answered(self) -> None:
-        assert (await prompt(self.client, "and now?"))["text"] == "Here."
+        assert (await prompt(self.client, "and now?"))["text"] == HERE
 
     async def in_prefill(self) -> None:
         token = f"{self.number} prefill"
@@ -131,7 +135,7 @@ async def test_a_death_at_work_ends_what_runs_with_the_reason_and_nothing_else(
     rig: Rig, number: signal.Signals
 ) -> None:
     summaries = [slow("summary"), {"purpose": "summary", "text": "## Summary\nWords."}]
-    turns = ["Here.", slow("turn"), *["Here."] * 3]
+    turns = [HERE, slow("turn"), *[HERE] * 3]
     client = await rig.start(script=rig.script("never", *turns, *summaries), settings=SETTINGS)
     doomed = Doomed(rig, client, number, (await client.run("ds4.newSession"))["sessionId"])
     await doomed.in_prefill()

@@ -27,6 +27,8 @@ export class Session implements vscode.Disposable {
   private polling = false;
   private again = false;
   private compactionStart: number | undefined;
+  /** Texts of prompts that the user took back: they do not return to the input. */
+  private readonly takenBack = new Set<string>();
   /** Each takes back a prompt that waits for the server to start. */
   private readonly waiting = new Set<() => void>();
 
@@ -84,6 +86,8 @@ export class Session implements vscode.Disposable {
       if (result && slash) {
         if (result.sessionId !== this.state.sessionId) await this.resync();
         this.apply({ kind: 'local.notice', text: result.text ?? '', error: false });
+      } else if (result && neverBegan(result) && this.takenBack.delete(text)) {
+        return result;
       } else if (!result || neverBegan(result)) {
         const reason = result ? 'Stopped before it began.' : this.noServer();
         this.apply({ kind: 'local.unsent', text, reason, error: !result });
@@ -106,7 +110,10 @@ export class Session implements vscode.Disposable {
 
   /** Take a prompt back that waits. */
   async unqueue(seq: number): Promise<void> {
-    await this.server.runIfRunning('ds4.dequeue', { seq, ...this.ofSession() });
+    const text = this.state.queue.find((item) => item.seq === seq)?.text;
+    if (text !== undefined) this.takenBack.add(text);
+    const done = await this.server.runIfRunning('ds4.dequeue', { seq, ...this.ofSession() });
+    if (text !== undefined && done?.removed !== true) this.takenBack.delete(text);
     this.refresh();
   }
 
