@@ -37,8 +37,10 @@ def said(client: Client, token: str, beginning: str) -> bool:
 
 def tells(message: str, number: signal.Signals) -> None:
     """What happened, what to do, and where the engine's log is."""
-    first, last = message.splitlines()
-    assert f"The engine was ended by {number.name}" in first
+    first, *remedy, last = message.splitlines()
+    # The system counts every process that it ends for want of memory, those of other tests too.
+    assert number.name in first
+    assert len(remedy) <= (number is signal.SIGKILL)
     assert last.startswith("The next prompt starts a new engine. Its log: ")
 
 
