@@ -36,7 +36,7 @@ schema: install ## write the generated pages under docs/
 test: check ## everything: the checks and all tests (fetches the test models and editors the first time)
 	$(PYTEST) $(PYTEST_ARGS)
 
-test-fast: install ## the tests that need no model, no editor and no server (about a minute)
+test-fast: install ## the tests that need no model, no editor and no server
 	$(PYTEST) -m "not model and not editor and not process" $(PYTEST_ARGS)
 
 test-editors: install ## only the suites in a real Neovim and a real VS Code
